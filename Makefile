@@ -1,0 +1,3 @@
+.DEFAULT_GOAL := help
+VENV ?= .venv
+BIN := $(VENV)/bin

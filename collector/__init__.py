@@ -1,0 +1,1 @@
+"""Domain, ports and runtime of groundwatch: telemetry in, requests out."""

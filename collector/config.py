@@ -1,0 +1,298 @@
+"""The configuration: one YAML file, secrets from the environment, everything with a default.
+
+Read here and nowhere else. All problems are reported at once, each by its key path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from collector.errors import ConfigError
+
+Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):[0-9]{1,5}$")]
+"""host:port; a port of 0 lets the system choose one."""
+
+MIB = 1024 * 1024
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ListenConfig(_Section):
+    """Addresses to listen on. Loopback unless you say otherwise."""
+
+    otlp_grpc: Address = Field("127.0.0.1:4317", description="OTLP/gRPC for traces and logs")
+    otlp_http: Address = Field("127.0.0.1:4318", description="OTLP/HTTP and /v1/signals")
+    metrics: Address = Field("127.0.0.1:9464", description="Prometheus /metrics")
+    review: Address = Field("127.0.0.1:8088", description="review page, JSON API, health checks")
+
+
+class ReceiveConfig(_Section):
+    """Limits and login of the receivers."""
+
+    max_body_bytes: int = Field(
+        64 * MIB, ge=1024, description="largest body after decompression; more is answered 413"
+    )
+    ingest_token_env: str | None = Field(
+        None, description="environment variable with the bearer token that senders must show"
+    )
+
+
+class JournalConfig(_Section):
+    """The durable journal between receivers and everything else."""
+
+    max_bytes: int = Field(
+        4096 * MIB, ge=16 * MIB, description="size at which senders are told to wait (429)"
+    )
+    min_free_disk_bytes: int = Field(
+        256 * MIB, ge=0, description="free disk below which senders are told to wait"
+    )
+
+
+class AssemblerConfig(_Section):
+    """When a trace is complete, and how much may be open at once."""
+
+    quiet_seconds: float = Field(
+        2.0, gt=0, description="silence after the root span ended before a trace is closed"
+    )
+    rootless_seconds: float = Field(
+        120.0, gt=0, description="silence after which a trace without a root is closed as partial"
+    )
+    max_traces: int = Field(20_000, ge=1, description="open traces; the oldest is closed early")
+    max_spans_per_trace: int = Field(
+        20_000, ge=1, description="spans kept of one trace; more are counted and dropped"
+    )
+    max_bytes: int = Field(
+        512 * MIB, ge=1 * MIB, description="approximate memory of all open traces"
+    )
+
+
+class SamplingConfig(_Section):
+    """Which requests are judged."""
+
+    rate: float = Field(1.0, gt=0, le=1, description="share of requests that is judged")
+    salt: str = Field(
+        "groundwatch-1", min_length=1, description="salt of the sampling hash; stored by its name"
+    )
+
+
+class StoreConfig(_Section):
+    """Where requests, signals and judgements are kept."""
+
+    url: str | None = Field(
+        None, description="chdb:///abs/dir or http(s)://host:port/db; default: data_dir/clickhouse"
+    )
+    content: Literal["full", "redacted", "none"] = Field(
+        "full", description="keep texts as sent, with personal data masked, or not at all"
+    )
+    late_spans_hours: int = Field(
+        48, ge=1, description="how long raw spans are kept so that late ones can be merged"
+    )
+    retention_weeks: int = Field(13, ge=1, description="whole weeks kept before they are dropped")
+    flush_rows: int = Field(500, ge=1, le=10_000, description="requests written in one batch")
+
+
+class PriceConfig(_Section):
+    """US dollars per million tokens of one model."""
+
+    input_usd_per_mtok: float = Field(ge=0, description="uncached input tokens")
+    cached_input_usd_per_mtok: float | None = Field(
+        None, ge=0, description="cached input tokens; default: as uncached"
+    )
+    output_usd_per_mtok: float = Field(ge=0, description="output tokens")
+
+
+class OpenAIConfig(_Section):
+    """The endpoint of the `openai` engine; any server that speaks its API."""
+
+    base_url: str = Field("https://api.openai.com/v1", description="base URL of the endpoint")
+    model: str = Field("gpt-4o-mini", min_length=1, description="model that judges")
+    api_key_env: str | None = Field(
+        "OPENAI_API_KEY", description="environment variable with the key; null: none is sent"
+    )
+    timeout_seconds: float = Field(60.0, gt=0, description="time-out of one call")
+    deadline_seconds: float = Field(
+        300.0, gt=0, description="time for one judgement with all its retries"
+    )
+    max_retries: int = Field(4, ge=0, le=20, description="retries after 429, 5xx and time-outs")
+    max_input_tokens: int = Field(
+        100_000, ge=1000, description="context window kept for one call; longer is split"
+    )
+    prices: dict[str, PriceConfig] = Field(
+        default_factory=dict, description="price table by model; no entry: cost unknown"
+    )
+
+
+class JudgeConfig(_Section):
+    """Who judges, and how much of it at once."""
+
+    engine: Literal["lexical", "openai"] = Field(
+        "lexical", description="lexical: free and local; openai: a language model"
+    )
+    concurrency: int = Field(4, ge=1, le=256, description="judgements under way at once")
+    openai: OpenAIConfig = OpenAIConfig()
+
+
+class SegmentRule(_Section):
+    """Puts a request into a segment. The first rule that matches decides."""
+
+    name: str = Field(min_length=1, max_length=60, description="the segment")
+    attribute: str | None = Field(None, description="span or resource attribute to look at")
+    equals: str | None = Field(None, description="value the attribute must have")
+    question_matches: str | None = Field(None, description="regular expression on the question")
+
+    @model_validator(mode="after")
+    def _says_what_to_match(self) -> SegmentRule:
+        if (self.attribute is None) == (self.question_matches is None):
+            raise ValueError("give either attribute or question_matches")
+        if self.equals is not None and self.attribute is None:
+            raise ValueError("equals needs attribute")
+        return self
+
+
+class SegmentsConfig(_Section):
+    """Segments of traffic. Without a rule that matches, built-in kinds of questions are used."""
+
+    rules: list[SegmentRule] = Field(default_factory=list, description="rules, first match wins")
+    max_segments: int = Field(
+        50, ge=2, le=1000, description="distinct segments; later ones are counted as other"
+    )
+
+
+class Config(_Section):
+    """The whole configuration, resolved and checked."""
+
+    data_dir: Path = Field(
+        Path("groundwatch-data"), description="folder of the journal and the embedded store"
+    )
+    listen: ListenConfig = ListenConfig()
+    receive: ReceiveConfig = ReceiveConfig()
+    journal: JournalConfig = JournalConfig()
+    assembler: AssemblerConfig = AssemblerConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    store: StoreConfig = StoreConfig()
+    judge: JudgeConfig = JudgeConfig()
+    segments: SegmentsConfig = SegmentsConfig()
+    message_id_attribute: str | None = Field(
+        None, description="span attribute that holds your app's own message id, for signals"
+    )
+    shutdown_seconds: float = Field(
+        4.0, gt=0, description="time budget of a clean stop; what is left waits in the journal"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="how much is logged; texts of users never are"
+    )
+
+    @model_validator(mode="after")
+    def _addresses_differ(self) -> Config:
+        seen: dict[str, str] = {}
+        for key, address in self.listen.model_dump().items():
+            if not address.endswith(":0") and address in seen:
+                raise ValueError(f"listen.{key}: {address} is also listen.{seen[address]}")
+            seen[address] = key
+        return self
+
+    @property
+    def store_url(self) -> str:
+        """The store's URL, the embedded one below `data_dir` where none is given."""
+        return self.store.url or f"chdb://{(self.data_dir / 'clickhouse').resolve()}"
+
+
+class Secrets(_Section):
+    """What comes from the environment only. Printed masked."""
+
+    openai_api_key: SecretStr | None = None
+    ingest_token: SecretStr | None = None
+
+
+class Resolved(_Section):
+    """A checked configuration with its secrets."""
+
+    config: Config
+    secrets: Secrets
+
+
+def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Resolved:
+    """Read, check and resolve the configuration.
+
+    Args:
+        path: the YAML file; None for all defaults.
+        environ: where secrets are looked up; the process environment by default.
+
+    Raises:
+        ConfigError: with every problem found, each by its key path.
+    """
+    environ = os.environ if environ is None else environ
+    raw = _read_yaml(path) if path is not None else {}
+    problems: list[str] = []
+    config: Config | None = None
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as err:
+        problems = [_describe(problem) for problem in err.errors()]
+    secrets = _secrets(raw if config is None else config.model_dump(), environ, problems)
+    if config is None or problems:
+        raise ConfigError(problems)
+    return Resolved(config=config, secrets=secrets)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        raw = YAML(typ="safe", pure=True).load(path)
+    except OSError as err:
+        raise ConfigError([f"{path}: cannot be read: {err.strerror}"]) from err
+    except YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        raise ConfigError([f"{path}{where}: not YAML: {getattr(err, 'problem', err)}"]) from err
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise ConfigError([f"{path}: must hold keys and values, not a {type(raw).__name__}"])
+    return raw
+
+
+def _describe(problem: ErrorDetails) -> str:
+    path = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = "unknown key; see the configuration table in the README"
+    return f"{path}: {message}" if path else message
+
+
+def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[str]) -> Secrets:
+    """Look the secrets up, also when the rest is wrong, so that all is reported at once."""
+
+    def section(value: Any, key: str) -> Mapping[str, Any]:
+        inner = value.get(key) if isinstance(value, Mapping) else None
+        return inner if isinstance(inner, Mapping) else {}
+
+    judge = section(raw, "judge")
+    key_env = section(judge, "openai").get("api_key_env", "OPENAI_API_KEY")
+    found: dict[str, SecretStr] = {}
+    if judge.get("engine") == "openai" and key_env is not None:
+        if key := environ.get(str(key_env)):
+            found["openai_api_key"] = SecretStr(key)
+        else:
+            problems.append(
+                f"judge.openai.api_key_env: the environment variable {key_env} is not set; "
+                "set it, or set the key to null for an endpoint that wants none"
+            )
+    token_env = section(raw, "receive").get("ingest_token_env")
+    if token_env is not None:
+        if token := environ.get(str(token_env)):
+            found["ingest_token"] = SecretStr(token)
+        else:
+            problems.append(
+                f"receive.ingest_token_env: the environment variable {token_env} is not set"
+            )
+    return Secrets(**found)

@@ -1,0 +1,176 @@
+"""What the core needs from the outside, as protocols. Adapters implement them; tests fake them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Protocol
+
+from collector.model import Decision, Judgement, RagRequest, Signal, StoredRequest
+
+TELEMETRY = "telemetry"
+SIGNALS = "signals"
+JUDGE = "judge"
+
+EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task"]
+
+
+class Entry(NamedTuple):
+    """One message to append to the journal.
+
+    `body` is, by kind: a protobuf ExportTraceServiceRequest, a protobuf
+    ExportLogsServiceRequest, a JSON array of `Signal`, or a JSON `JudgeTask`.
+    `key` groups what must meet in one consumer (a trace id; "" where a body holds several).
+    """
+
+    topic: str
+    kind: EntryKind
+    key: str
+    body: bytes
+
+
+class Position(NamedTuple):
+    """Where a record lies. Offsets grow by partition and are never reused."""
+
+    partition: int
+    offset: int
+
+
+class Record(NamedTuple):
+    """One message as read back from the journal. `appended_at` is Unix seconds."""
+
+    position: Position
+    kind: EntryKind
+    key: str
+    body: bytes
+    appended_at: float
+
+
+class Consumer(Protocol):
+    """One member of a consumer group on one topic. Reading does not remove; committing does."""
+
+    async def poll(self, max_records: int, timeout_seconds: float) -> list[Record]:
+        """Return the next records in order, at most `max_records`, [] after the time-out.
+
+        Each record is returned once per consumer life; a new consumer of the group starts at
+        the committed position.
+
+        Raises:
+            TransientDependencyError: the journal cannot be read now.
+        """
+        ...
+
+    async def commit(self, next_offsets: dict[int, int]) -> None:
+        """Durably record, per partition, the first offset not yet done. Never goes back.
+
+        Raises:
+            TransientDependencyError: not recorded; commit again later.
+        """
+        ...
+
+    async def lag(self) -> tuple[int, float]:
+        """Return how many records are not yet committed, and the age in seconds of the oldest."""
+        ...
+
+    async def close(self) -> None:
+        """Stop reading. Uncommitted records stay for the next consumer. May be called twice."""
+        ...
+
+
+class Journal(Protocol):
+    """A durable, bounded, replayable log of topics."""
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Append all entries; return once they are durable.
+
+        Raises:
+            Overloaded: the journal is at its bound; nothing was appended.
+            TransientDependencyError: writing failed; what was appended is unknown, so a retry
+                may double it. Readers cope with doubles.
+        """
+        ...
+
+    async def consumer(self, topic: str, group: str) -> Consumer:
+        """Join a consumer group. A group's committed position survives restarts."""
+        ...
+
+    async def close(self) -> None:
+        """Flush and release the journal. May be called twice."""
+        ...
+
+
+class Known(NamedTuple):
+    """What the store already holds of a trace that is seen again.
+
+    `telemetry` is the encoded `Trace` behind the stored version, b"" once it has been dropped.
+    """
+
+    version: int
+    decision: Decision
+    telemetry: bytes
+
+
+class Store(Protocol):
+    """The analytical store: requests, judgements and signals, idempotent by key.
+
+    Every write may be repeated with the same content, also after a crash: readers never see a
+    row twice. Every method raises TransientDependencyError or PermanentDependencyError.
+    """
+
+    async def known(self, trace_ids: Sequence[str]) -> dict[str, Known]:
+        """Return what is stored of the newest version of those of the given traces it has."""
+        ...
+
+    async def requests(self, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
+        """Return the newest version of the given traces in full, `telemetry` left empty."""
+        ...
+
+    async def write_requests(self, rows: Sequence[StoredRequest]) -> None:
+        """Durably store the rows. Of several versions of a trace, readers see the highest."""
+        ...
+
+    async def write_judgements(
+        self, rows: Sequence[Judgement], started_at: dict[str, datetime]
+    ) -> None:
+        """Durably store judgements, unique by (trace_id, scorer, fingerprint).
+
+        A judgement of a higher `request_version` replaces a lower one.
+
+        Args:
+            rows: the judgements.
+            started_at: start of the judged request by trace id; rows lie in its partition.
+        """
+        ...
+
+    async def judged_versions(self, trace_ids: Sequence[str], fingerprint: str) -> dict[str, int]:
+        """Return, for those of the traces already judged or failed, the request version judged."""
+        ...
+
+    async def write_signals(self, rows: Sequence[Signal]) -> None:
+        """Durably store signals, unique by signal_id; the latest `occurred_at` wins."""
+        ...
+
+    async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run the named read-only query of `sinks/queries` and return its rows as dicts."""
+        ...
+
+    async def close(self) -> None:
+        """Finish running calls and release the store. May be called twice."""
+        ...
+
+
+class Judge(Protocol):
+    """Scores one answer for faithfulness, claim by claim."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, prompt sha and scorer version in one short string."""
+        ...
+
+    async def judge(self, request: RagRequest) -> Judgement:
+        """Return a judgement. Never raises for a failed judgement: status `failed` says why."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. May be called twice."""
+        ...

@@ -1,0 +1,199 @@
+"""Our own metrics and logs.
+
+`Metrics` is the one catalogue: every metric is declared here, the README table is rendered from
+it, and dashboards may use no other name. A registry is passed in, never a global one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, TextIO, TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+PREFIX = "groundwatch_"
+_SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+_M = TypeVar("_M", bound=MetricWrapperBase)
+
+
+class CatalogueRow(NamedTuple):
+    """One metric as documented: full name, type, label names, meaning."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+class Metrics:
+    """All metrics of one agent. Quality counters are additive: sum them over replicas."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.catalogue: list[CatalogueRow] = []
+        c, g, h = self._counter, self._gauge, self._histogram
+        by_transport = ["transport"]
+        quality = ["service", "segment", "judge"]
+        traffic = ["service", "segment"]
+
+        self.spans_received = c("spans_received", "Spans accepted, durably.", by_transport)
+        self.logs_received = c("log_records_received", "Log records accepted.", by_transport)
+        self.signals_received = c("signals_received", "User signals accepted.", ["kind"])
+        self.bytes_received = c("received_bytes", "Bytes accepted, decompressed.", by_transport)
+        self.refused = c("refused_requests", "Ingest calls refused.", [*by_transport, "reason"])
+        self.rejected_items = c(
+            "rejected_items", "Spans, records or signals that could not be read.", by_transport
+        )
+
+        self.journal_bytes = g("journal_bytes", "Size of the journal.")
+        self.journal_bytes_capacity = g("journal_bytes_capacity", "Bound of the journal's size.")
+        self.journal_lag_records = g("journal_lag_records", "Records not yet done.", ["topic"])
+        self.journal_lag_seconds = g(
+            "journal_lag_seconds", "Age of the oldest record not yet done.", ["topic"]
+        )
+
+        self.open_traces = g("assembler_traces", "Traces being assembled.")
+        self.open_traces_capacity = g("assembler_traces_capacity", "Bound of open traces.")
+        self.open_bytes = g("assembler_bytes", "Approximate memory of open traces.")
+        self.open_bytes_capacity = g("assembler_bytes_capacity", "Bound of that memory.")
+        self.traces_closed = c("traces_closed", "Traces closed, by what closed them.", ["reason"])
+        self.late_traces = c(
+            "late_traces", "Closed traces that grew by late spans and were stored again."
+        )
+        self.spans_dropped = c("spans_dropped", "Spans over the bound of their trace.")
+        self.traces_ignored = c(
+            "traces_ignored", "Traces that are no user request, by reason.", ["reason"]
+        )
+        self.dead_letters = c("dead_letters", "Records set aside as unreadable.", ["reason"])
+
+        self.requests = c("requests", "User requests stored.", traffic)
+        self.ineligible = c(
+            "requests_ineligible", "Requests without anything to judge.", [*traffic, "reason"]
+        )
+        self.eligible = c("requests_eligible", "Requests whose answer can be judged.", traffic)
+        self.not_sampled = c("requests_not_sampled", "Eligible, not drawn.", traffic)
+        self.judged = c("requests_judged", "Eligible, drawn and judged.", traffic)
+        self.failed = c(
+            "requests_failed", "Eligible and drawn, but not scored.", [*traffic, "reason"]
+        )
+        self.waiting = g("requests_waiting", "Eligible and drawn, judgement to come.", traffic)
+        self.carried_over = g(
+            "requests_carried_over",
+            "Requests that were waiting when this process started.",
+            traffic,
+        )
+        self.accounting_difference = g(
+            "accounting_difference",
+            "Eligible and carried over, less not sampled, judged, failed and waiting. Always 0.",
+        )
+
+        self.quality_judged = c("faithfulness_judged", "Judged answers (n).", quality)
+        self.quality_w = c("faithfulness_weight", "Sum of weights w = 1/p.", quality)
+        self.quality_wl = c("faithfulness_weighted_loss", "Sum of w(1-score).", quality)
+        self.quality_wll = c("faithfulness_weighted_loss_squared", "Sum of w(1-score)².", quality)
+        self.quality_w2 = c("faithfulness_squared_weight", "Sum of w².", quality)
+        self.quality_w2l = c("faithfulness_squared_weight_loss", "Sum of w²(1-score).", quality)
+        self.quality_w2ll = c(
+            "faithfulness_squared_weight_loss_squared", "Sum of w²(1-score)².", quality
+        )
+        self.quality_w_failed = c("faithfulness_failed_weight", "Weight of failures.", quality)
+        self.claims = c("claims", "Claims of judged answers by verdict.", [*traffic, "verdict"])
+
+        self.judge_calls = c("judge_calls", "Calls to the judging model by outcome.", ["outcome"])
+        self.judge_seconds = h("judge_seconds", "Duration of one judgement.")
+        self.judge_tokens = c("judge_tokens", "Tokens of the judge.", ["kind"])
+        self.judge_cost = c("judge_cost_usd", "US dollars spent on judging.")
+        self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
+        self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
+        self.judge_trusted = g(
+            "judge_trusted", "1 if enough human labels agree with the judge, else 0.", ["judge"]
+        )
+
+        self.store_rows = c("store_rows_written", "Rows written to the store.", ["table"])
+        self.store_seconds = h("store_write_seconds", "Duration of one write.", ["table"])
+        self.store_failures = c("store_write_failures", "Writes that failed.", ["table", "kind"])
+        self.end_to_end = h(
+            "end_to_end_seconds", "From journal to stored, and to judged.", ["stage"]
+        )
+        self.loop_timestamp = g(
+            "last_loop_timestamp_seconds", "When each loop last turned, Unix time.", ["loop"]
+        )
+        self.build_info = g("build_info", "1, with the version.", ["version"])
+
+    def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        return self._add(Counter, f"{name}_total", text, labels)
+
+    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        return self._add(Gauge, name, text, labels)
+
+    def _histogram(self, name: str, text: str, labels: Sequence[str] = ()) -> Histogram:
+        metric = Histogram(PREFIX + name, text, labels, registry=self.registry, buckets=_SECONDS)
+        self.catalogue.append(CatalogueRow(PREFIX + name, "histogram", tuple(labels), text))
+        return metric
+
+    def _add(self, kind: type[_M], name: str, text: str, labels: Sequence[str]) -> _M:
+        self.catalogue.append(
+            CatalogueRow(PREFIX + name, kind.__name__.lower(), tuple(labels), text)
+        )
+        return kind(PREFIX + name, text, labels, registry=self.registry)
+
+
+class BoundedLabel:
+    """Keeps a label set small: the first `limit` values keep their name, later ones are `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def __call__(self, value: str | None) -> str:
+        """Return the label to use for `value`; `unknown` for None."""
+        if value is None:
+            return "unknown"
+        if value in self._known:
+            return value
+        if len(self._known) < self._limit:
+            self._known.add(value)
+            return value
+        return "other"
+
+
+def configure_logging(level: str, stream: TextIO | None = None) -> None:
+    """Log one JSON object a line: event name and fields, never a text of users.
+
+    Args:
+        level: debug, info, warning or error.
+        stream: where to; standard error by default.
+    """
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+    )
+    logging.basicConfig(stream=stream or sys.stderr, level=logging.WARNING, force=True)
+
+
+class RateLimitedLog:
+    """Logs a repeated event at most once per interval, with the number left out since."""
+
+    def __init__(self, interval_seconds: float = 10.0) -> None:
+        self._interval = interval_seconds
+        self._last: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log `event` as a warning unless it was logged within the interval."""
+        now = time.monotonic()
+        if now - self._last.get(event, -self._interval) < self._interval:
+            self._left_out[event] = self._left_out.get(event, 0) + 1
+            return
+        self._last[event] = now
+        structlog.get_logger().warning(event, left_out=self._left_out.pop(event, 0), **fields)
