@@ -1,0 +1,109 @@
+"""Fixtures shared by all tests, and what happens when optional data or services are absent.
+
+A test that needs something optional carries the mark of its name. Where that is absent the test
+is left out of the run, and both the header and the summary say so: a green run never hides it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from collector.telemetry import Metrics
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+class Optional(NamedTuple):
+    """Something tests can do without: the mark that asks for it and how to get it."""
+
+    mark: str
+    present: Callable[[], bool]
+    absence: str
+
+
+OPTIONALS = (
+    Optional(
+        "shared",
+        lambda: (SHARED / "traces").is_dir(),
+        "the public traces and data sets are not there: put them into a folder named `shared` "
+        "beside the project folder",
+    ),
+    Optional(
+        "prometheus",
+        lambda: shutil.which("prometheus") is not None,
+        "no `prometheus` on the PATH: unpack a release of github.com/prometheus/prometheus and "
+        "add its folder to the PATH",
+    ),
+)
+
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_report_header() -> list[str]:
+    """Name the optional things that are absent before any test runs."""
+    return [
+        f"tests marked {optional.mark!r} are left out: {optional.absence}"
+        for optional in OPTIONALS
+        if not optional.present()
+    ]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests whose optional data or service is absent, and remember how many."""
+    left_out: dict[str, int] = {}
+    for optional in OPTIONALS:
+        if optional.present():
+            continue
+        without = [item for item in items if item.get_closest_marker(optional.mark)]
+        if without:
+            left_out[optional.mark] = len(without)
+            items[:] = [item for item in items if item not in without]
+            config.hook.pytest_deselected(items=without)
+    config.stash[LEFT_OUT] = left_out
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say at the end what was not tested, and the cure."""
+    left_out = config.stash.get(LEFT_OUT, {})
+    for optional in OPTIONALS:
+        if count := left_out.get(optional.mark):
+            terminalreporter.write_line(
+                f"NOT RUN: {count} tests marked {optional.mark!r}; {optional.absence}", yellow=True
+            )
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """A fresh catalogue on a registry of its own, so tests never see each other's counts."""
+    return Metrics(CollectorRegistry())
+
+
+@pytest.fixture
+def shared() -> Path:
+    """Folder of the public traces and data sets. Use it only under the `shared` mark."""
+    return SHARED
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Return a function that finds a loopback TCP port nobody listens on now.
+
+    Prefer listening on port 0 where the program under test can: this one can be lost to another
+    process between the look and the use.
+    """
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return find
