@@ -62,17 +62,20 @@ class AssemblerConfig(_Section):
     """When a trace is complete, and how much may be open at once."""
 
     quiet_seconds: float = Field(
-        2.0, gt=0, description="silence after the root span ended before a trace is closed"
+        10.0, gt=0, description="silence after the root span ended before a trace is closed"
     )
     rootless_seconds: float = Field(
         120.0, gt=0, description="silence after which a trace without a root is closed as partial"
+    )
+    max_open_seconds: float = Field(
+        1800.0, gt=0, description="time after which a trace that never falls silent is closed"
     )
     max_traces: int = Field(20_000, ge=1, description="open traces; the oldest is closed early")
     max_spans_per_trace: int = Field(
         20_000, ge=1, description="spans kept of one trace; more are counted and dropped"
     )
     max_bytes: int = Field(
-        512 * MIB, ge=1 * MIB, description="approximate memory of all open traces"
+        128 * MIB, ge=1 * MIB, description="encoded size of all open traces together"
     )
 
 

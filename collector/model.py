@@ -297,11 +297,17 @@ class StoredRequest(_Value, frozen=True):
 
 
 class JudgeTask(_Value, frozen=True):
-    """Work for a judge: which version of which stored request to score."""
+    """Work for a judge: one version of a request, with all that judging and counting need.
 
-    trace_id: str
+    The request travels with the task, so a judge needs no store to read from and texts that may
+    not be stored can still be judged. `counted` says whether this task is the one that entered
+    the request into the accounting (a later version of the same request does not).
+    """
+
+    request: RagRequest
     version: int
-    started_at: datetime
+    probability: float
+    counted: bool = True
 
 
 # --- Signals -----------------------------------------------------------------------------

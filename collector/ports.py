@@ -12,14 +12,15 @@ TELEMETRY = "telemetry"
 SIGNALS = "signals"
 JUDGE = "judge"
 
-EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task"]
+EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task", "trace"]
 
 
 class Entry(NamedTuple):
     """One message to append to the journal.
 
     `body` is, by kind: a protobuf ExportTraceServiceRequest, a protobuf
-    ExportLogsServiceRequest, a JSON array of `Signal`, or a JSON `JudgeTask`.
+    ExportLogsServiceRequest, a JSON array of `Signal`, a msgpack `JudgeTask`, or (in dead letters
+    only) an encoded `Trace`.
     `key` groups what must meet in one consumer (a trace id; "" where a body holds several).
     """
 
@@ -102,12 +103,14 @@ class Journal(Protocol):
 class Known(NamedTuple):
     """What the store already holds of a trace that is seen again.
 
-    `telemetry` is the encoded `Trace` behind the stored version, b"" once it has been dropped.
+    `telemetry` is the encoded `Trace` behind the stored version, b"" once it has been dropped;
+    `ineligible` is as in `StoredRequest`.
     """
 
     version: int
     decision: Decision
     telemetry: bytes
+    ineligible: str | None = None
 
 
 class Store(Protocol):
@@ -156,6 +159,14 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish running calls and release the store. May be called twice."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Where records go that can never be processed, with the reason, to be looked at later."""
+
+    def append(self, record: Record, reason: str) -> None:
+        """Durably set one record aside."""
         ...
 
 

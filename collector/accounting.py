@@ -1,0 +1,78 @@
+"""The accounting that adds up: every eligible request is in exactly one state, always.
+
+    eligible + carried over = not sampled + judged + failed(reason) + waiting
+
+All changes happen in one thread between two awaits, so every scrape sees a consistent picture.
+"""
+
+from __future__ import annotations
+
+from collector.model import Judgement, JudgeTask, RagRequest, StoredRequest
+from collector.telemetry import BoundedLabel, Metrics
+
+
+class Accounting:
+    """Counts requests through their states and adds judged ones to the quality sums."""
+
+    def __init__(self, metrics: Metrics, max_services: int = 50) -> None:
+        self._metrics = metrics
+        self._service = BoundedLabel(max_services)
+        metrics.accounting_difference.set(0)
+
+    def traffic_labels(self, request: RagRequest) -> tuple[str, str]:
+        """Return the bounded (service, segment) labels of a request."""
+        return self._service(request.service), request.segment or "unknown"
+
+    def stored(self, row: StoredRequest, *, first: bool, newly_eligible: bool) -> None:
+        """Count a request that is now durable.
+
+        Args:
+            row: the stored request.
+            first: this is the first version of its trace.
+            newly_eligible: it is eligible and no earlier version of it was.
+        """
+        m, labels = self._metrics, self.traffic_labels(row.request)
+        if first:
+            m.requests.labels(*labels).inc()
+            if row.ineligible is not None:
+                m.ineligible.labels(*labels, row.ineligible).inc()
+        if newly_eligible:
+            m.eligible.labels(*labels).inc()
+            if row.decision.sampled:
+                m.waiting.labels(*labels).inc()
+            else:
+                m.not_sampled.labels(*labels).inc()
+
+    def carried(self, task: JudgeTask) -> None:
+        """Count a task that an earlier process left waiting."""
+        labels = self.traffic_labels(task.request)
+        self._metrics.carried_over.labels(*labels).inc()
+        self._metrics.waiting.labels(*labels).inc()
+
+    def already_judged(self, task: JudgeTask) -> None:
+        """Take back the waiting state of a task that turned out to be done before."""
+        labels = self.traffic_labels(task.request)
+        self._metrics.carried_over.labels(*labels).dec()
+        self._metrics.waiting.labels(*labels).dec()
+
+    def finished(self, task: JudgeTask, judgement: Judgement) -> None:
+        """Count the durable outcome of a task that was stored or carried."""
+        m, labels = self._metrics, self.traffic_labels(task.request)
+        weight = 1.0 / task.probability
+        quality = (*labels, judgement.fingerprint)
+        m.waiting.labels(*labels).dec()
+        if judgement.score is None:
+            m.failed.labels(*labels, judgement.reason or "internal").inc()
+            m.quality_w_failed.labels(*quality).inc(weight)
+            return
+        m.judged.labels(*labels).inc()
+        loss = 1.0 - judgement.score
+        m.quality_judged.labels(*quality).inc()
+        m.quality_w.labels(*quality).inc(weight)
+        m.quality_wl.labels(*quality).inc(weight * loss)
+        m.quality_wll.labels(*quality).inc(weight * loss * loss)
+        m.quality_w2.labels(*quality).inc(weight * weight)
+        m.quality_w2l.labels(*quality).inc(weight * weight * loss)
+        m.quality_w2ll.labels(*quality).inc(weight * weight * loss * loss)
+        for claim in judgement.claims:
+            m.claims.labels(*labels, claim.verdict).inc()

@@ -1,0 +1,195 @@
+"""Assembles spans and log records into traces, in bounded memory, in any order.
+
+There is no end marker in OpenTelemetry. A trace is closed once its root span has ended and
+nothing more came for `quiet_seconds`; without a root after `rootless_seconds`. Closing early is
+never a loss: spans that come later open the trace again, with what was there before, and the
+fuller trace supersedes the earlier one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from collector.config import AssemblerConfig
+from collector.model import LogRecord, Span, Trace
+from collector.ports import Position
+
+ClosedBy = Literal["root", "idle", "evicted", "shutdown"]
+
+
+class Closed(NamedTuple):
+    """A trace to process now, and the journal positions that wait for it.
+
+    `late` says that the trace had been closed before and has grown since; `opened_at` is when
+    the first of it was read, monotonic seconds.
+    """
+
+    trace: Trace
+    positions: list[Position]
+    late: bool
+    opened_at: float
+
+
+class _Open:
+    """A trace being assembled. `size` is in encoded bytes, roughly."""
+
+    def __init__(self, now: float) -> None:
+        self.spans: list[Span] = []
+        self.logs: list[LogRecord] = []
+        self.positions: list[Position] = []
+        self.rooted = False
+        self.late = False
+        self.dropped = 0
+        self.size = 0
+        self.first_at = now
+        self.due_at = now
+
+
+class Assembler:
+    """Buffer of open traces, and a smaller memory of recently closed ones.
+
+    Not thread-safe. Times are seconds of a monotonic clock, given by the caller.
+    """
+
+    def __init__(self, config: AssemblerConfig) -> None:
+        self._config = config
+        self._open: dict[str, _Open] = {}
+        self._recent: dict[str, _Open] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._ready: list[Closed] = []
+        self._recent_bytes = 0
+        self.open_bytes = 0
+
+    def __len__(self) -> int:
+        """Open traces."""
+        return len(self._open)
+
+    @property
+    def evicted(self) -> int:
+        """Traces closed by a bound that `due` has not yet returned."""
+        return len(self._ready)
+
+    def add(
+        self,
+        spans: Iterable[Span],
+        logs: Iterable[LogRecord],
+        position: Position,
+        item_bytes: int,
+        now: float,
+    ) -> int:
+        """Add what one journal record held.
+
+        Args:
+            spans: spans of any number of traces.
+            logs: log records; those without a trace id are not taken.
+            position: where the record lies in the journal.
+            item_bytes: encoded bytes per span or record, for the memory bound.
+            now: monotonic seconds.
+
+        Returns:
+            How many traces now hold `position`. They release it through `Closed.positions`.
+        """
+        touched: set[str] = set()
+        for span in spans:
+            opened = self._opened(span.trace_id, now)
+            if len(opened.spans) >= self._config.max_spans_per_trace:
+                opened.dropped += 1
+            else:
+                opened.spans.append(span)
+                opened.rooted = opened.rooted or span.parent_span_id is None
+                self._grow(opened, item_bytes)
+            touched.add(span.trace_id)
+        for record in logs:
+            if record.trace_id is None:
+                continue
+            opened = self._opened(record.trace_id, now)
+            if len(opened.logs) >= self._config.max_spans_per_trace:
+                opened.dropped += 1
+            else:
+                opened.logs.append(record)
+                self._grow(opened, item_bytes)
+            touched.add(record.trace_id)
+        for trace_id in touched:
+            self._open[trace_id].positions.append(position)
+            self._set_due(trace_id, now)
+        self._evict()
+        return len(touched)
+
+    def due(self, now: float) -> list[Closed]:
+        """Close and return the traces that are complete by now, and those evicted since."""
+        while self._heap and self._heap[0][0] <= now:
+            due_at, trace_id = heapq.heappop(self._heap)
+            opened = self._open.get(trace_id)
+            if opened is None:
+                continue
+            if opened.due_at > due_at:
+                heapq.heappush(self._heap, (opened.due_at, trace_id))
+            else:
+                self._close(trace_id, "root" if opened.rooted or opened.late else "idle")
+        ready, self._ready = self._ready, []
+        return ready
+
+    def drain(self) -> list[Closed]:
+        """Close and return everything, for a shutdown."""
+        for trace_id in list(self._open):
+            self._close(trace_id, "shutdown")
+        self._heap.clear()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _opened(self, trace_id: str, now: float) -> _Open:
+        opened = self._open.get(trace_id)
+        if opened is not None:
+            return opened
+        opened = self._recent.pop(trace_id, None)
+        if opened is None:
+            opened = _Open(now)
+        else:
+            self._recent_bytes -= opened.size
+            self.open_bytes += opened.size
+            opened.late = True
+            opened.first_at = now
+            opened.positions = []
+        self._open[trace_id] = opened
+        # One heap entry a trace; it is moved back when it comes up too early.
+        heapq.heappush(self._heap, (now, trace_id))
+        return opened
+
+    def _set_due(self, trace_id: str, now: float) -> None:
+        opened = self._open[trace_id]
+        complete = opened.rooted or opened.late
+        wait = self._config.quiet_seconds if complete else self._config.rootless_seconds
+        opened.due_at = min(now + wait, opened.first_at + self._config.max_open_seconds)
+
+    def _grow(self, opened: _Open, item_bytes: int) -> None:
+        opened.size += item_bytes
+        self.open_bytes += item_bytes
+
+    def _evict(self) -> None:
+        """Close the oldest traces while a bound is exceeded."""
+        while self._open and (
+            len(self._open) > self._config.max_traces or self.open_bytes > self._config.max_bytes
+        ):
+            self._close(next(iter(self._open)), "evicted")
+
+    def _close(self, trace_id: str, closed_by: ClosedBy) -> None:
+        opened = self._open.pop(trace_id)
+        self.open_bytes -= opened.size
+        trace = Trace(
+            trace_id=trace_id,
+            spans=list(opened.spans),
+            logs=list(opened.logs),
+            closed_by=closed_by,
+            spans_dropped=opened.dropped,
+        )
+        self._ready.append(Closed(trace, opened.positions, opened.late, opened.first_at))
+        self._recent[trace_id] = opened
+        self._recent_bytes += opened.size
+        while (
+            self._recent_bytes > self._config.max_bytes // 4
+            or len(self._recent) > self._config.max_traces
+        ):
+            oldest = self._recent.pop(next(iter(self._recent)))
+            self._recent_bytes -= oldest.size

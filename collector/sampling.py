@@ -1,0 +1,63 @@
+"""Which requests are judged: a salted hash of the trace id against a known probability.
+
+The hash is independent of upstream samplers, which use the unsalted bits of the trace id
+(OpenTelemetry consistent probability sampling). Every replay decides the same.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import blake2b
+
+from collector.config import SamplingConfig
+from collector.model import Decision, Trace
+
+_THRESHOLD_BITS = 56
+
+
+def uniform(salt: str, trace_id: str) -> float:
+    """Return a number in [0, 1) that depends on nothing but the salt and the id.
+
+    53 bits of blake2b, as many as a double holds exactly.
+    """
+    digest = blake2b(f"{salt}:{trace_id}".encode(), digest_size=8).digest()
+    return float((int.from_bytes(digest, "big") >> 11) / (1 << 53))
+
+
+def head_probability(trace_state: str) -> float:
+    """Return the probability with which an upstream sampler kept the trace, 1.0 if none ran.
+
+    Reads the rejection threshold `th` of the `ot` entry: up to 14 hex digits, trailing zeros
+    left out (OpenTelemetry specification, TraceState: probability sampling).
+    """
+    for entry in trace_state.split(","):
+        vendor, _, value = entry.strip().partition("=")
+        if vendor != "ot":
+            continue
+        for pair in value.split(";"):
+            key, _, digits = pair.partition(":")
+            if key == "th" and 0 < len(digits) <= _THRESHOLD_BITS // 4:
+                try:
+                    threshold = int(digits.ljust(_THRESHOLD_BITS // 4, "0"), 16)
+                except ValueError:
+                    return 1.0
+                return 1.0 - threshold / (1 << _THRESHOLD_BITS)
+    return 1.0
+
+
+def decide(trace: Trace, config: SamplingConfig, decided_at: datetime) -> Decision:
+    """Decide whether the request of this trace is judged, and with what probability it was.
+
+    `probability` is that of being kept upstream times that of being drawn here, so that
+    1/probability weighs the request in any mean over all traffic.
+    """
+    head = min((head_probability(span.trace_state) for span in trace.spans), default=1.0)
+    u = uniform(config.salt, trace.trace_id)
+    return Decision(
+        sampled=u < config.rate,
+        probability=head * config.rate,
+        uniform=u,
+        stratum="all",
+        salt=config.salt,
+        decided_at=decided_at,
+    )
