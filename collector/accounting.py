@@ -49,12 +49,6 @@ class Accounting:
         self._metrics.carried_over.labels(*labels).inc()
         self._metrics.waiting.labels(*labels).inc()
 
-    def already_judged(self, task: JudgeTask) -> None:
-        """Take back the waiting state of a task that turned out to be done before."""
-        labels = self.traffic_labels(task.request)
-        self._metrics.carried_over.labels(*labels).dec()
-        self._metrics.waiting.labels(*labels).dec()
-
     def finished(self, task: JudgeTask, judgement: Judgement) -> None:
         """Count the durable outcome of a task that was stored or carried."""
         m, labels = self._metrics, self.traffic_labels(task.request)

@@ -14,19 +14,12 @@ version, tasks by trace id, fingerprint and version.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import structlog
-from tenacity import (
-    AsyncRetrying,
-    retry_any,
-    retry_if_exception_type,
-    stop_when_event_set,
-    wait_random_exponential,
-)
 
 from collector import otlp
 from collector.accounting import Accounting
@@ -41,17 +34,26 @@ from collector.errors import (
 )
 from collector.extract import extract
 from collector.model import JudgeTask, NotARequest, RagRequest, Signal, StoredRequest, Trace
-from collector.ports import JUDGE, Consumer, DeadLetters, Entry, Journal, Known, Record, Store
+from collector.ports import (
+    JUDGE,
+    Consumer,
+    DeadLetters,
+    Entry,
+    Journal,
+    Known,
+    Position,
+    Record,
+    Store,
+)
 from collector.redaction import redacted, without_texts
 from collector.sampling import decide
 from collector.segments import Segmenter
 from collector.telemetry import Metrics, RateLimitedLog
-from collector.timing import Clock
+from collector.timing import Clock, Patience
 
 _POLL_RECORDS = 64
 _POLL_SECONDS = 0.2
 _COMMIT_SECONDS = 0.5
-_T = TypeVar("_T")
 
 log = structlog.get_logger()
 
@@ -67,6 +69,11 @@ class _Built(NamedTuple):
     row: StoredRequest
     known: Known | None
     task: JudgeTask | None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the row says more than what is stored."""
+        return self.known is None or self.row.version > self.known.version
 
 
 class Processor:
@@ -99,7 +106,6 @@ class Processor:
         self._acks = Acks()
         # Held while a thread works on the assembler or the acks.
         self._lock = asyncio.Lock()
-        self._room = asyncio.Event()
         self._warn = RateLimitedLog()
         metrics.open_traces_capacity.set(config.assembler.max_traces)
         metrics.open_bytes_capacity.set(config.assembler.max_bytes)
@@ -111,20 +117,26 @@ class Processor:
             PermanentDependencyError: the store refuses every row; nothing was lost, the records
                 wait in the journal.
         """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(stop))
-            group.create_task(self._finish(stop))
+        patiently = Patience(stop, self._waiting)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read(stop, patiently))
+                group.create_task(self._finish(stop, patiently))
+        except* (TransientDependencyError, Overloaded):
+            # Only raised once stopping: what is not stored waits in the journal.
+            log.warning("stopped_with_open_work", positions=len(self._acks))
 
-    async def _read(self, stop: asyncio.Event) -> None:
+    def _waiting(self, error: BaseException) -> None:
+        self._warn.warning("waiting_for_dependency", error=type(error).__name__)
+
+    async def _read(self, stop: asyncio.Event, patiently: Patience) -> None:
         while not stop.is_set():
             self._metrics.loop_timestamp.labels("read").set(self._clock.now().timestamp())
             if self._assembler.evicted > 2 * self._config.store.flush_rows:
                 # Storing is behind: reading on would only move the backlog into memory.
                 await asyncio.sleep(0.02)
                 continue
-            records = await _patiently(
-                lambda: self._consumer.poll(_POLL_RECORDS, _POLL_SECONDS), stop, self._warn
-            )
+            records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
             if records:
                 async with self._lock:
                     await asyncio.to_thread(self._take_in, records)
@@ -152,7 +164,7 @@ class Processor:
                     self._acks.hold(record.position)
             self._acks.release([record.position])
 
-    async def _finish(self, stop: asyncio.Event) -> None:
+    async def _finish(self, stop: asyncio.Event, patiently: Patience) -> None:
         committed_at = self._clock.monotonic()
         while True:
             stopping = stop.is_set()
@@ -165,7 +177,7 @@ class Processor:
             self._observe()
             size = self._config.store.flush_rows
             for start in range(0, len(closed), size):
-                await self._store_batch(closed[start : start + size], stop)
+                await self._store_batch(closed[start : start + size], patiently)
             now = self._clock.monotonic()
             if stopping or closed or now - committed_at >= _COMMIT_SECONDS:
                 await self._commit()
@@ -176,40 +188,31 @@ class Processor:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 
-    async def _store_batch(self, closed: Sequence[Closed], stop: asyncio.Event) -> None:
-        ids = [item.trace.trace_id for item in closed]
-        known = await _patiently(lambda: self._store.known(ids), stop, self._warn)
+    async def _store_batch(self, closed: Sequence[Closed], patiently: Patience) -> None:
+        known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
         built = await asyncio.to_thread(self._build, closed, known)
-        rows = [
-            item.row
-            for item in built
-            if item.known is None or item.row.version > item.known.version
-        ]
-        await self._write(rows, stop)
-        tasks = [item.task for item in built if item.task is not None]
-        if tasks:
-            entries = [
-                Entry(JUDGE, "judge_task", task.request.trace_id, msgspec.msgpack.encode(task))
-                for task in tasks
-            ]
-            await _patiently(lambda: self._journal.append(entries), stop, self._warn)
+        refused = await self._write([item.row for item in built if item.is_news], patiently)
+        built = [item for item in built if item.row.request.trace_id not in refused]
+        if tasks := [item.task for item in built if item.task is not None]:
+            await patiently(self._journal.append, [_entry(task) for task in tasks])
         for item in built:
             self._accounting.stored(
                 item.row,
                 first=item.known is None,
                 newly_eligible=_newly_eligible(item.row, item.known),
             )
+        self._count_closed(closed)
+        async with self._lock:
+            for trace in closed:
+                self._acks.release(trace.positions)
+
+    def _count_closed(self, closed: Sequence[Closed]) -> None:
         now = self._clock.monotonic()
         for item in closed:
             self._metrics.traces_closed.labels(item.trace.closed_by).inc()
             self._metrics.end_to_end.labels("stored").observe(now - item.opened_at)
-            if item.trace.spans_dropped:
-                self._metrics.spans_dropped.inc(item.trace.spans_dropped)
-            if item.late:
-                self._metrics.late_traces.inc()
-        async with self._lock:
-            for item in closed:
-                self._acks.release(item.positions)
+            self._metrics.spans_dropped.inc(item.trace.spans_dropped)
+            self._metrics.late_traces.inc(item.late)
 
     def _build(self, closed: Sequence[Closed], known: dict[str, Known]) -> list[_Built]:
         built = []
@@ -259,23 +262,27 @@ class Processor:
             )
         return _Built(row, known, task)
 
-    async def _write(self, rows: Sequence[StoredRequest], stop: asyncio.Event) -> None:
-        """Write rows; a row that the store refuses for good is set aside, not its neighbours."""
+    async def _write(self, rows: Sequence[StoredRequest], patiently: Patience) -> set[str]:
+        """Write rows; set aside those the store refuses for good, and return their trace ids."""
         if not rows:
-            return
+            return set()
         try:
-            await _patiently(lambda: self._store.write_requests(rows), stop, self._warn)
+            await patiently(self._store.write_requests, rows)
         except PermanentDependencyError:
-            refused = [row for row in rows if not await self._accepts(row, stop)]
+            refused = [row for row in rows if not await self._accepts(row, patiently)]
             if len(refused) == len(rows):
-                raise
+                raise  # not the fault of one row: stop before the journal is drained for nothing
             for row in refused:
-                log.error("row_refused", trace_id=row.request.trace_id)
+                trace_id = row.request.trace_id
+                record = Record(Position(0, 0), "trace", trace_id, row.telemetry, 0.0)
+                self._dead_letters.append(record, "store_refused")
                 self._metrics.dead_letters.labels("store_refused").inc()
+            return {row.request.trace_id for row in refused}
+        return set()
 
-    async def _accepts(self, row: StoredRequest, stop: asyncio.Event) -> bool:
+    async def _accepts(self, row: StoredRequest, patiently: Patience) -> bool:
         try:
-            await _patiently(lambda: self._store.write_requests([row]), stop, self._warn)
+            await patiently(self._store.write_requests, [row])
         except PermanentDependencyError:
             return False
         return True
@@ -312,25 +319,30 @@ class SignalWriter:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
-        while not stop.is_set():
-            records = await _patiently(
-                lambda: self._consumer.poll(500, _POLL_SECONDS), stop, self._warn
-            )
-            if not records:
-                continue
-            signals: list[Signal] = []
-            for record in records:
-                try:
-                    signals += msgspec.json.decode(record.body, type=list[Signal])
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    self._dead_letters.append(record, "malformed")
-                    self._metrics.dead_letters.labels("malformed").inc()
-            if signals:
-                await _patiently(lambda: self._store.write_signals(signals), stop, self._warn)
-            last = records[-1].position
-            await _patiently(
-                lambda: self._consumer.commit({last.partition: last.offset + 1}), stop, self._warn
-            )
+        patiently = Patience(
+            stop, lambda e: self._warn.warning("waiting_for_dependency", error=type(e).__name__)
+        )
+        with suppress(TransientDependencyError, Overloaded):  # only once stopping
+            while not stop.is_set():
+                records = await patiently(self._consumer.poll, 500, _POLL_SECONDS)
+                if records:
+                    await patiently(self._store.write_signals, self._decode(records))
+                    last = records[-1].position
+                    await patiently(self._consumer.commit, {last.partition: last.offset + 1})
+
+    def _decode(self, records: Sequence[Record]) -> list[Signal]:
+        signals: list[Signal] = []
+        for record in records:
+            try:
+                signals += msgspec.json.decode(record.body, type=list[Signal])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._dead_letters.append(record, "malformed")
+                self._metrics.dead_letters.labels("malformed").inc()
+        return signals
+
+
+def _entry(task: JudgeTask) -> Entry:
+    return Entry(JUDGE, "judge_task", task.request.trace_id, msgspec.msgpack.encode(task))
 
 
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:
@@ -341,22 +353,3 @@ def _content(request: RagRequest, policy: str) -> RagRequest:
     if policy == "none":
         return without_texts(request)
     return redacted(request) if policy == "redacted" else request
-
-
-async def _patiently(
-    call: Callable[[], Awaitable[_T]], stop: asyncio.Event, warn: RateLimitedLog
-) -> _T:
-    """Repeat a call for as long as what it needs is down or full, and we are not stopping."""
-    async for attempt in AsyncRetrying(
-        retry=retry_any(retry_if_exception_type((TransientDependencyError, Overloaded))),
-        wait=wait_random_exponential(multiplier=0.1, max=10),
-        stop=stop_when_event_set(stop),
-        reraise=True,
-        before_sleep=lambda state: warn.warning(
-            "waiting_for_dependency",
-            error=type(state.outcome.exception()).__name__ if state.outcome else "",
-        ),
-    ):
-        with attempt:
-            return await call()
-    raise AssertionError("unreachable: reraise is set")

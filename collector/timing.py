@@ -11,7 +11,6 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception_type,
-    stop_when_event_set,
     wait_random_exponential,
 )
 
@@ -68,7 +67,7 @@ class Patience:
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type((TransientDependencyError, Overloaded)),
             wait=wait_random_exponential(multiplier=0.1, max=10),
-            stop=stop_when_event_set(stop),
+            stop=lambda _: stop.is_set(),
             sleep=lambda seconds: _sleep_or_stop(stop, seconds),
             before_sleep=lambda state: on_wait(_exception_of(state)),
             reraise=True,
