@@ -1,0 +1,138 @@
+"""Faithfulness arithmetic and the checks that keep it honest. Pure; shared by every judge.
+
+Faithfulness is the share of an answer's claims that its context supports. A claim counts as
+supported, or contradicted, only with a quote that really stands in the context: a judge that
+invents its evidence has found none.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+from rapidfuzz import fuzz
+
+from collector.model import Claim, Document, RagRequest
+from scorers.lexical_text import NEGATIONS, STOP_WORDS, fold, numbers
+
+FUZZ_MIN_CHARACTERS = 20
+FUZZ_MIN_RATIO = 90.0
+"""Quotes of this length or more may differ from the context by a typing error or two."""
+
+_MIN_WORD_CHARACTERS = 3
+_ELLIPSIS = re.compile(r"\[?(?:\.{3,}|…)\]?")
+
+
+def score(claims: Sequence[Claim]) -> float:
+    """Return supported claims / claims, in [0, 1].
+
+    Raises:
+        ValueError: there is no claim, so there is nothing to measure; the answer is unscored.
+    """
+    if not claims:
+        raise ValueError("claims: an answer without claims has no faithfulness; leave it unscored")
+    return sum(claim.verdict == "SUPPORTED" for claim in claims) / len(claims)
+
+
+def unscored_reason(request: RagRequest) -> str | None:
+    """Return why this request's answer cannot be judged, or None where it can.
+
+    One of `no_question`, `no_answer`, `no_context` and `content_missing`; the latter where texts
+    exist but were not sent. `no_claims` is found only by splitting the answer.
+    """
+    withheld = "content_missing" in request.flags
+    if not _filled(request.question):
+        return "content_missing" if withheld else "no_question"
+    if not _filled(request.answer):
+        return "content_missing" if withheld else "no_answer"
+    if not request.documents:
+        return "content_missing" if withheld else "no_context"
+    filled = [_filled(document.text) for document in request.documents]
+    if not any(filled) or (withheld and not all(filled)):
+        return "content_missing"
+    return None
+
+
+def verify_quotes(claims: Sequence[Claim], documents: Sequence[Document]) -> list[Claim]:
+    """Return the claims with only the evidence that stands in the context.
+
+    A quote is looked for in the named document, then in the others (the rank is put right),
+    after folding case, white space and punctuation; long quotes may differ by a few letters but
+    never in a number or a negation. An ellipsis in a quote separates parts that must follow each
+    other. SUPPORTED and CONTRADICTED without such a quote become NOT_FOUND with the note
+    `quote_unverified`; NOT_FOUND carries no evidence.
+    """
+    folded = {document.rank: fold(document.text or "") for document in documents}
+    return [_verified(claim, folded) for claim in claims]
+
+
+def _verified(claim: Claim, folded: dict[int, str]) -> Claim:
+    if claim.verdict == "NOT_FOUND":
+        return msgspec.structs.replace(claim, quote=None, document_rank=None)
+    rank = _find(claim.quote or "", claim.document_rank, folded)
+    if rank is None:
+        return msgspec.structs.replace(
+            claim, verdict="NOT_FOUND", quote=None, document_rank=None, note="quote_unverified"
+        )
+    return msgspec.structs.replace(claim, document_rank=rank)
+
+
+def _find(quote: str, named: int | None, folded: dict[int, str]) -> int | None:
+    """Return the rank of the document that holds the quote, the named one first."""
+    parts = [part for piece in _ELLIPSIS.split(quote) if (part := fold(piece))]
+    if not parts or not all(_is_evidence(part) for part in parts):
+        return None
+    ranks = sorted(folded, key=lambda rank: (rank != named, rank))
+    return next((rank for rank in ranks if _holds(folded[rank], parts)), None)
+
+
+def _is_evidence(part: str) -> bool:
+    """A few letters, or words of grammar alone, occur everywhere and prove nothing."""
+    words = part.split()
+    characters = sum(len(word) for word in words if word[0].isalnum())
+    return characters >= _MIN_WORD_CHARACTERS and not all(word in STOP_WORDS for word in words)
+
+
+def _holds(text: str, parts: Sequence[str]) -> bool:
+    start = 0
+    for part in parts:
+        end = _end_of(part, text, start)
+        if end is None:
+            return False
+        start = end
+    return True
+
+
+def _end_of(part: str, text: str, start: int) -> int | None:
+    """Return where the part ends in the text at or after `start`, None where it is not."""
+    exact = f" {text} ".find(f" {part} ", start)
+    if exact >= 0:
+        return exact + len(part)
+    if len(part) < FUZZ_MIN_CHARACTERS:
+        return None
+    rest = text[start:]
+    if len(rest) < len(part):  # rapidfuzz would look for the text in the quote instead
+        near = (0, len(rest)) if fuzz.ratio(part, rest) >= FUZZ_MIN_RATIO else None
+    else:
+        found = fuzz.partial_ratio_alignment(part, rest, score_cutoff=FUZZ_MIN_RATIO)
+        near = (found.dest_start, found.dest_end) if found else None
+    if near is None:
+        return None
+    left = text.rfind(" ", 0, start + near[0] + 1) + 1
+    right = text.find(" ", start + near[1] - 1)
+    right = len(text) if right < 0 else right
+    return right if _same_facts(part, text[left:right]) else None
+
+
+def _same_facts(part: str, window: str) -> bool:
+    """Numbers and negations are never a typing error."""
+    missing = Counter(numbers(part)) - Counter(numbers(window))
+    return not missing and _negations(part) == _negations(window)
+
+
+def _negations(text: str) -> Counter[str]:
+    return Counter(word for word in text.split() if word in NEGATIONS or word == "t")
+
+
+def _filled(text: str | None) -> bool:
+    return text is not None and not text.isspace() and text != ""
