@@ -6,6 +6,7 @@ Read here and nowhere else. All problems are reported at once, each by its key p
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -159,6 +160,10 @@ class SegmentRule(_Section):
             raise ValueError("give either attribute or question_matches")
         if self.equals is not None and self.attribute is None:
             raise ValueError("equals needs attribute")
+        try:
+            re.compile(self.question_matches or "")
+        except re.error as err:
+            raise ValueError(f"question_matches is not a regular expression: {err}") from err
         return self
 
 

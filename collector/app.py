@@ -1,0 +1,288 @@
+"""The composition root: builds one agent from a configuration, starts and stops it.
+
+Stops in the order in which telemetry flows: receivers refuse, what is open is stored, judgements
+that are done are kept, the rest waits in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+from prometheus_client import CollectorRegistry, make_asgi_app
+
+from collector.accounting import Accounting
+from collector.config import Config, Resolved
+from collector.journal.sqlite import SqliteJournal
+from collector.pipeline import LocalScore, Processor, SignalWriter
+from collector.ports import JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
+from collector.receivers.otlp_grpc import GrpcReceiver
+from collector.receivers.otlp_http import build_app
+from collector.server import HttpServer
+from collector.telemetry import Metrics
+from collector.timing import Clock, Deadline, SystemClock
+from dashboards.reports import Reports
+from dashboards.review.app import build_review
+from scorers.faithfulness import unscored_reason
+from scorers.judge.client import OpenAIJudge
+from scorers.judge.worker import JudgeWorker
+from scorers.lexical import LexicalJudge, lexical_score
+from sinks.clickhouse import ClickHouseStore
+from sinks.dead_letters import DeadLetterFile
+
+_GAUGE_SECONDS = 1.0
+_HEARTBEAT_LIMIT_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+class Urls(NamedTuple):
+    """Where a running agent listens."""
+
+    otlp_http: str
+    otlp_grpc: str
+    metrics: str
+    review: str
+
+
+class Agent(NamedTuple):
+    """A running agent."""
+
+    urls: Urls
+    reports: Reports
+    metrics: Metrics
+    failed: asyncio.Event
+    """Set when a part of the agent gave up; `running` raises its error on leaving."""
+
+
+def local_score(request: Any) -> LocalScore:
+    """Score a request without any model, and say why where there is nothing to judge."""
+    if reason := unscored_reason(request):
+        return LocalScore(None, reason)
+    result = lexical_score(request)
+    return LocalScore(result.score, result.reason)
+
+
+def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
+    """Build the judge that the configuration names."""
+    judge = resolved.config.judge
+    if judge.engine == "lexical":
+        return LexicalJudge()
+    return OpenAIJudge(judge.openai, resolved.secrets.openai_api_key, metrics)
+
+
+async def open_store(config: Config, metrics: Metrics) -> ClickHouseStore:
+    """Open the store of this configuration; the embedded one below its data folder."""
+    if config.store_url.startswith("chdb:"):
+        config.data_dir.mkdir(parents=True, exist_ok=True)
+    return await ClickHouseStore.open(config.store_url, config.store, metrics)
+
+
+@asynccontextmanager
+async def running(resolved: Resolved) -> AsyncIterator[Agent]:
+    """Run an agent for as long as the block lasts.
+
+    Raises:
+        PermanentDependencyError: a port is taken, the data folder is in use, or the store
+            refuses every row.
+    """
+    config = resolved.config
+    metrics = Metrics(CollectorRegistry())
+    metrics.build_info.labels(version("groundwatch")).set(1)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        store = await open_store(config, metrics)
+        stack.push_async_callback(store.close)
+        journal = await SqliteJournal.open(
+            config.data_dir / "journal.sqlite", config.journal, metrics
+        )
+        stack.push_async_callback(journal.close)
+        judge = build_judge(resolved, metrics)
+        stack.push_async_callback(judge.close)
+        consumers = {
+            topic: await journal.consumer(topic, "groundwatch")
+            for topic in (TELEMETRY, SIGNALS, JUDGE)
+        }
+        dead_letters = DeadLetterFile(config.data_dir / "dead-letters.jsonl")
+        accounting = Accounting(metrics)
+        processor = Processor(
+            consumer=consumers[TELEMETRY],
+            journal=journal,
+            store=store,
+            score=local_score,
+            dead_letters=dead_letters,
+            accounting=accounting,
+            metrics=metrics,
+            config=config,
+            clock=clock,
+        )
+        worker = JudgeWorker(
+            consumer=consumers[JUDGE],
+            store=store,
+            judge=judge,
+            concurrency=config.judge.concurrency,
+            carried=accounting.carried,
+            finished=accounting.finished,
+            dead_letters=dead_letters,
+            metrics=metrics,
+            clock=clock,
+        )
+        signals = SignalWriter(consumers[SIGNALS], store, dead_letters, metrics)
+        supervisor = _Supervisor(config.shutdown_seconds, clock)
+        # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
+        await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
+        for work in (worker.run, signals.run, processor.run):
+            await stack.enter_async_context(supervisor.until_stopped(work))
+        reports = Reports(store, judge.fingerprint)
+        http = _serve(
+            stack,
+            build_app(journal, config.receive, metrics, resolved.secrets.ingest_token),
+            config.listen.otlp_http,
+            "otlp_http",
+        )
+        grpc = GrpcReceiver(journal, config.receive, metrics, resolved.secrets.ingest_token)
+        grpc_port = await grpc.start(config.listen.otlp_grpc)
+        stack.push_async_callback(grpc.stop)
+        scrape = _serve(
+            stack, make_asgi_app(metrics.registry), config.listen.metrics, "metrics"
+        )
+        review = _serve(
+            stack,
+            build_review(reports, lambda: _unhealthy(metrics, clock.now().timestamp())),
+            config.listen.review,
+            "review",
+        )
+        urls = Urls(
+            otlp_http=http.url,
+            otlp_grpc=f"{config.listen.otlp_grpc.rpartition(':')[0]}:{grpc_port}",
+            metrics=f"{scrape.url}/metrics",
+            review=review.url,
+        )
+        stack.enter_context(_announced(config.data_dir, urls))
+        log.info("started", **urls._asdict())
+        yield Agent(urls, reports, metrics, supervisor.failed)
+        log.info("stopping")
+    supervisor.raise_failure()
+
+
+class _Supervisor:
+    """Runs the long-lived parts and remembers the first that failed.
+
+    All of them share one time budget for stopping.
+    """
+
+    def __init__(self, shutdown_seconds: float, clock: Clock) -> None:
+        self._shutdown_seconds = shutdown_seconds
+        self._clock = clock
+        self._deadline: Deadline | None = None
+        self.failed = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    @asynccontextmanager
+    async def task(self, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Run `work` for as long as the block lasts, then cancel it."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._note)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @asynccontextmanager
+    async def until_stopped(
+        self, run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+    ) -> AsyncIterator[None]:
+        """Run `run(stop)`; on leaving set `stop` and let it finish within the budget."""
+        stop = asyncio.Event()
+        task = asyncio.create_task(run(stop))
+        task.add_done_callback(self._note)
+        try:
+            yield
+        finally:
+            stop.set()
+            self._deadline = self._deadline or Deadline(self._shutdown_seconds, self._clock)
+            done, _ = await asyncio.wait([task], timeout=self._deadline.remaining_seconds())
+            if not done:
+                log.warning("stopped_early", part=getattr(run, "__qualname__", ""))
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def raise_failure(self) -> None:
+        """Raise the error of the part that failed first, if one did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        log.error("part_failed", error=type(error).__name__)
+        self._failure = self._failure or error
+        self.failed.set()
+
+
+def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServer:
+    server = HttpServer(app, address, name)
+    server.start()
+    stack.push_async_callback(server.stop)
+    return server
+
+
+async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
+    while True:
+        for topic, consumer in consumers.items():
+            records, seconds = await consumer.lag()
+            metrics.journal_lag_records.labels(topic).set(records)
+            metrics.journal_lag_seconds.labels(topic).set(seconds)
+        await asyncio.sleep(_GAUGE_SECONDS)
+
+
+def _unhealthy(metrics: Metrics, now: float) -> list[str]:
+    """Return the loops that have not turned lately."""
+    return [
+        sample.labels["loop"]
+        for metric in metrics.loop_timestamp.collect()
+        for sample in metric.samples
+        if now - sample.value > _HEARTBEAT_LIMIT_SECONDS
+    ]
+
+
+@asynccontextmanager
+async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
+    """Open the store for reading reports while no agent runs."""
+    metrics = Metrics(CollectorRegistry())
+    store: Store = await open_store(resolved.config, metrics)
+    judge = build_judge(resolved, metrics)
+    try:
+        yield Reports(store, judge.fingerprint)
+    finally:
+        await judge.close()
+        await store.close()
+
+
+class _announced:
+    """Tells commands on this machine where the running agent answers, while it runs."""
+
+    def __init__(self, data_dir: Path, urls: Urls) -> None:
+        self._path = announcement(data_dir)
+        self._urls = urls
+
+    def __enter__(self) -> None:
+        self._path.write_text(json.dumps(self._urls._asdict()))
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._path.unlink()
+
+
+def announcement(data_dir: Path) -> Path:
+    """Return the file in which a running agent says where it listens."""
+    return data_dir / "agent.json"

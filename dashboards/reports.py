@@ -1,0 +1,102 @@
+"""What people read: estimates, the review of the worst conversations, golden candidates.
+
+Everything is plain data that turns into JSON; the command line, the page and the API show it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collector.ports import Store
+from dashboards.candidates import candidate_of
+from dashboards.estimates import segment_rows, total_row
+from dashboards.review.conversation import conversation_of
+from dashboards.windows import Window
+
+SCORER = "faithfulness"
+_TRUST = {
+    "trust": "uncalibrated",
+    "reason": "no human labels to compare the judge with",
+}
+
+
+class Reports:
+    """Reads the store and answers in plain data.
+
+    Args:
+        store: where requests, judgements and signals are.
+        fingerprint: of the judge whose series is shown; two judges are never mixed.
+    """
+
+    def __init__(self, store: Store, fingerprint: str) -> None:
+        self._store = store
+        self.fingerprint = fingerprint
+
+    async def estimates(self, window: Window, segment: str = "") -> dict[str, Any]:
+        """Return accounting and estimate per segment and over all.
+
+        Args:
+            window: requests started within it count.
+            segment: only this one; "" for all.
+        """
+        parameters = self._parameters(window, segment) | {"scorer": SCORER}
+        accounting = await self._store.rows("accounting", parameters)
+        sums = await self._store.rows("estimate_sums", parameters)
+        total = total_row(accounting, sums, _TRUST)
+        return {
+            "since": window.since.isoformat(),
+            "until": window.until.isoformat(),
+            "scorer": SCORER,
+            "judge": {"fingerprint": self.fingerprint, **_TRUST},
+            "accounting_ok": total["accounting_ok"],
+            "total": total,
+            "segments": segment_rows(accounting, sums, _TRUST),
+        }
+
+    async def review(self, window: Window, segment: str = "", limit: int = 20) -> dict[str, Any]:
+        """Return the worst conversations of a window, each once, with why it is here."""
+        parameters = self._parameters(window, segment)
+        ranked = await self._store.rows("worst", parameters | {"limit": limit})
+        ids = [row["conversation"] for row in ranked]
+        turns: dict[str, list[dict[str, Any]]] = {}
+        signals: dict[str, list[dict[str, Any]]] = {}
+        if ids:
+            wanted = {"conversations": ids, "fingerprint": self.fingerprint}
+            for row in await self._store.rows("conversation", wanted):
+                turns.setdefault(row["conversation"], []).append(row)
+            for row in await self._store.rows("conversation_signals", wanted):
+                signals.setdefault(row["conversation"], []).append(row)
+        return {
+            "since": window.since.isoformat(),
+            "until": window.until.isoformat(),
+            "judge": {"fingerprint": self.fingerprint, **_TRUST},
+            "conversations": [
+                conversation_of(
+                    row, turns.get(row["conversation"], []), signals.get(row["conversation"], [])
+                )
+                for row in ranked
+            ],
+        }
+
+    async def signals(self, window: Window, segment: str = "") -> list[dict[str, Any]]:
+        """Return counts of signals by segment and kind."""
+        return await self._store.rows("signals_summary", self._parameters(window, segment))
+
+    async def candidates(
+        self, window: Window, segment: str = "", limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Return golden candidates: the worst turns of the worst conversations, as drafts."""
+        review = await self.review(window, segment, limit)
+        return [
+            candidate
+            for conversation in review["conversations"]
+            if (candidate := candidate_of(conversation, self.fingerprint)) is not None
+        ]
+
+    def _parameters(self, window: Window, segment: str) -> dict[str, Any]:
+        return {
+            "since": window.since,
+            "until": window.until,
+            "segment": segment,
+            "fingerprint": self.fingerprint,
+        }
