@@ -1,3 +1,60 @@
 .DEFAULT_GOAL := help
+SHELL := /bin/bash
 VENV ?= .venv
+PYTHON ?= python3
 BIN := $(VENV)/bin
+CHECKED := collector scorers sinks dashboards tests
+
+.PHONY: help
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.PHONY: setup
+setup: $(VENV)/.ready ## Make the virtual environment, as locked
+
+$(VENV)/.ready: pyproject.toml uv.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv sync --quiet --active --frozen --inexact --extra dev
+	@touch $@
+
+# The demo gets a process group of its own, so that Ctrl-C in a terminal stops the demo and not
+# make, and the exit code is the demo's; should make die first, the demo is told to stop.
+.PHONY: demo
+demo: setup ## Watch a small RAG assistant with planted failures; Ctrl-C ends it
+	@set -m; $(shell command -v setpriv >/dev/null && echo setpriv --pdeathsig INT) \
+	  $(BIN)/groundwatch demo; exit $$?
+
+.PHONY: test
+test: setup ## Run all tests
+	@$(BIN)/pytest -q
+
+.PHONY: check
+check: setup ## Lint, types, import contract, generated parts of the README
+	@$(BIN)/ruff format --check --quiet $(CHECKED)
+	@$(BIN)/ruff check --quiet $(CHECKED)
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tests.readme_tables --check
+
+.PHONY: fmt
+fmt: setup ## Format the code, renew the generated parts of the README
+	@$(BIN)/ruff format --quiet $(CHECKED)
+	@$(BIN)/ruff check --quiet --fix $(CHECKED)
+	@$(BIN)/python -m tests.readme_tables
+
+.PHONY: bench
+bench: setup ## Measure throughput against a floor in the same run
+	@$(BIN)/python -m tests.bench.end_to_end
+
+.PHONY: traces-report
+traces-report: setup ## Compare extraction with the expected records, field by field
+	@$(BIN)/python -m tests.traces_report
+
+.PHONY: judge-report
+judge-report: setup ## Measure the lexical judge on labelled public data
+	@$(BIN)/python -m tests.judge_report
+
+.PHONY: coverage-report
+coverage-report: setup ## Simulate traffic and count how often the intervals hold the truth
+	@$(BIN)/python -m tests.coverage_report

@@ -37,6 +37,7 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.dead_letters import DeadLetterFile
 
 _GAUGE_SECONDS = 1.0
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
 log = structlog.get_logger()
@@ -149,12 +150,14 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         grpc = GrpcReceiver(journal, config.receive, metrics, resolved.secrets.ingest_token)
         grpc_port = await grpc.start(config.listen.otlp_grpc)
         stack.push_async_callback(grpc.stop)
-        scrape = _serve(
-            stack, make_asgi_app(metrics.registry), config.listen.metrics, "metrics"
-        )
+        scrape = _serve(stack, make_asgi_app(metrics.registry), config.listen.metrics, "metrics")
         review = _serve(
             stack,
-            build_review(reports, lambda: _unhealthy(metrics, clock.now().timestamp())),
+            build_review(
+                reports,
+                lambda: _unhealthy(metrics, clock.now().timestamp()),
+                _allowed_hosts(config.listen.review),
+            ),
             config.listen.review,
             "review",
         )
@@ -245,6 +248,12 @@ async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
         await asyncio.sleep(_GAUGE_SECONDS)
 
 
+def _allowed_hosts(address: str) -> list[str]:
+    """On loopback only local names are answered; elsewhere a proxy decides."""
+    host = address.rpartition(":")[0].strip("[]")
+    return ["localhost", "127.0.0.1", "[::1]"] if host in _LOOPBACK else ["*"]
+
+
 def _unhealthy(metrics: Metrics, now: float) -> list[str]:
     """Return the loops that have not turned lately."""
     return [
@@ -253,6 +262,13 @@ def _unhealthy(metrics: Metrics, now: float) -> list[str]:
         for sample in metric.samples
         if now - sample.value > _HEARTBEAT_LIMIT_SECONDS
     ]
+
+
+async def migrate_store(config: Config, *, dry_run: bool) -> list[str]:
+    """Bring the tables of the store up to date; return what was, or would be, applied."""
+    if config.store_url.startswith("chdb:"):
+        config.data_dir.mkdir(parents=True, exist_ok=True)
+    return await asyncio.to_thread(migrate_url, config.store_url, config.store, dry_run=dry_run)
 
 
 @asynccontextmanager

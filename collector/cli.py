@@ -74,7 +74,7 @@ def demo(
 ) -> None:
     """Watch a small RAG assistant with planted failures on this machine. Needs nothing else."""
     configure_logging("warning")
-    summary = _run(run_demo(data_dir, once=once, quiet=as_json))
+    summary = _run(_demo(data_dir, Console(quiet=as_json), once=once))
     if as_json:
         _print_json(summary)
     if not summary["accounting_ok"]:
@@ -84,7 +84,7 @@ def demo(
 @app.command(epilog="Example: groundwatch run -c groundwatch.yaml")
 def run(config: ConfigOption = None) -> None:
     """Run the agent until it is told to stop."""
-    resolved = _load(config)
+    resolved = load(config)
     configure_logging(resolved.config.log_level)
     _run(_serve(resolved))
 
@@ -92,7 +92,7 @@ def run(config: ConfigOption = None) -> None:
 @app.command("check-config", epilog="Example: groundwatch check-config -c groundwatch.yaml")
 def check_config(config: ConfigOption = None) -> None:
     """Check the configuration and print it resolved, secrets masked."""
-    _print_json(_load(config).model_dump(mode="json"))
+    _print_json(load(config).model_dump(mode="json"))
 
 
 @app.command(epilog="Example: groundwatch migrate -c groundwatch.yaml --dry-run")
@@ -102,7 +102,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option(help="Only say what would be applied.")] = False,
 ) -> None:
     """Bring the store's tables up to date."""
-    applied = _run(migrate_store(_load(config).config, dry_run=dry_run))
+    applied = _run(migrate_store(load(config).config, dry_run=dry_run))
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
     if not applied:
@@ -154,7 +154,7 @@ def estimates(
 ) -> None:
     """Print faithfulness per segment, with interval, and the accounting behind it."""
     window = _window(since, None)
-    report = _run(remote.report(_load(config), "estimates", window, segment=segment))
+    report = _run(remote.report(load(config), "estimates", window, segment=segment))
     if as_json:
         _print_json(report)
     else:
@@ -176,7 +176,7 @@ def review_report(
 ) -> None:
     """Print the worst conversations, each once, with claims, evidence, signals and reasons."""
     window = _window(since, week_name)
-    report = _run(remote.report(_load(config), "review", window, segment=segment, limit=limit))
+    report = _run(remote.report(load(config), "review", window, segment=segment, limit=limit))
     if output is ReportFormat.json:
         _print_json(report["conversations"])
     else:
@@ -230,9 +230,13 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+async def _demo(data_dir: Path, console: Console, *, once: bool) -> dict[str, Any]:
+    return await run_demo(data_dir, once=once, console=console, stop=_stop_on_signals())
+
+
 async def _serve(resolved: Resolved) -> None:
     log = structlog.get_logger()
-    stop = stop_on_signals()
+    stop = _stop_on_signals()
     async with running(resolved) as agent:
         _say_where(agent.urls)
         waits = [asyncio.create_task(event.wait()) for event in (stop, agent.failed)]
@@ -242,7 +246,7 @@ async def _serve(resolved: Resolved) -> None:
     log.info("stopped")
 
 
-def stop_on_signals() -> asyncio.Event:
+def _stop_on_signals() -> asyncio.Event:
     """Return an event that SIGINT and SIGTERM set; the second signal ends the process."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -266,13 +270,9 @@ def _candidates(
     config: Path | None, since: str, week_name: str | None, limit: int
 ) -> list[dict[str, Any]]:
     window = _window(since, week_name)
-    report = _run(remote.report(_load(config), "candidates", window, limit=limit))
+    report = _run(remote.report(load(config), "candidates", window, limit=limit))
     found: list[dict[str, Any]] = report["candidates"]
     return found
-
-
-def _load(path: Path | None) -> Resolved:
-    return load(path)
 
 
 def _window(since: str, week_name: str | None) -> Window:

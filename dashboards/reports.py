@@ -32,6 +32,30 @@ class Reports:
         self._store = store
         self.fingerprint = fingerprint
 
+    names = ("estimates", "review", "candidates", "signals")
+
+    async def named(self, name: str, window: Window, **options: Any) -> dict[str, Any]:
+        """Return one of the reports in `names`, as the API and the command line ask for them.
+
+        Raises:
+            TypeError: an option that this report does not have.
+        """
+        if name == "candidates":
+            return {"candidates": await self.candidates(window, **options)}
+        if name == "signals":
+            return {"signals": await self.signals(window, **options)}
+        if name == "review":
+            return await self.review(window, **options)
+        return await self.estimates(window, **options)
+
+    async def ping(self) -> None:
+        """Return if the store answers.
+
+        Raises:
+            DependencyError: it does not.
+        """
+        await self._store.known([""])
+
     async def estimates(self, window: Window, segment: str = "") -> dict[str, Any]:
         """Return accounting and estimate per segment and over all.
 

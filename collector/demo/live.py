@@ -1,0 +1,175 @@
+"""`groundwatch demo`: a real agent and the small assistant it watches, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from collector.app import Agent, running
+from collector.config import AssemblerConfig, Config, ListenConfig, Resolved, Secrets
+from collector.demo.summary import planted_in_review
+from collector.demo.traffic import Scenario, play, scenario, steady
+from dashboards import terminal
+from dashboards.windows import Window
+
+_LOOK_SECONDS = 0.5
+_SETTLE_SECONDS = 60.0
+_LINE_SECONDS = 5.0
+_REVIEW_ROWS = 40
+
+
+async def run_demo(
+    data_dir: Path, *, once: bool, console: Console, stop: asyncio.Event
+) -> dict[str, Any]:
+    """Run the demo until all is judged (`once`) or `stop` is set; return its summary.
+
+    Args:
+        data_dir: where the demo keeps its data; a second run finds it again.
+        once: stop when everything that was sent is judged.
+        console: where it tells what it sees.
+        stop: ends the demo early and cleanly.
+    """
+    started = datetime.now(UTC)
+    story = scenario(run_id=f"{started:%Y%m%d-%H%M%S}")
+    async with running(Resolved(config=_config(data_dir), secrets=Secrets())) as agent:
+        await _greet(agent, story, started, console)
+        played = asyncio.create_task(
+            play(story, otlp_url=agent.urls.otlp_http, stop=stop, turns_per_second=60)
+        )
+        await _watch(agent, played, started, console, stop)
+        summary = await _summary(agent, story, started)
+        _show(summary, agent, console)
+        if not once and not stop.is_set():
+            await _go_on(agent, console, stop)
+        return summary
+
+
+def _config(data_dir: Path) -> Config:
+    """Default ports where they are free, so that the README's addresses hold."""
+    listen = {
+        name: address if _is_free(address) else "127.0.0.1:0"
+        for name, address in ListenConfig().model_dump().items()
+    }
+    return Config(
+        data_dir=data_dir,
+        listen=ListenConfig(**listen),
+        assembler=AssemblerConfig(quiet_seconds=0.5),
+    )
+
+
+def _is_free(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe, suppress(OSError):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, int(port)))
+        return True
+    return False
+
+
+async def _greet(agent: Agent, story: Scenario, started: datetime, console: Console) -> None:
+    console.print("[bold]groundwatch demo[/]: an assistant for an invented product is watched.")
+    for name, url in agent.urls._asdict().items():
+        console.print(f"  {name:10} {url}", highlight=False)
+    before = await agent.reports.estimates(Window(datetime(2000, 1, 1, tzinfo=UTC), started))
+    if found := before["total"]["requests"]:
+        console.print(f"  found {found} requests from an earlier run")
+    console.print(f"  {len(story.planted)} failures are planted among the conversations\n")
+
+
+async def _watch(
+    agent: Agent,
+    played: asyncio.Task[Any],
+    started: datetime,
+    console: Console,
+    stop: asyncio.Event,
+) -> None:
+    """Tell what the agent sees until all that was sent is judged."""
+    loop = asyncio.get_running_loop()
+    give_up_at: float | None = None
+    shown = ""
+    while not stop.is_set() and not agent.failed.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _LOOK_SECONDS)
+        report = await agent.reports.estimates(_since(started))
+        line = _line(report)
+        if line != shown:
+            console.print(line, highlight=False)
+            shown = line
+        if not played.done():
+            continue
+        total = report["total"]
+        if total["requests"] >= played.result().requests and total["waiting"] == 0:
+            return
+        give_up_at = give_up_at or loop.time() + _SETTLE_SECONDS
+        if loop.time() > give_up_at:
+            console.print("[red]not everything that was sent was judged in time[/]")
+            return
+    await asyncio.gather(played, return_exceptions=True)
+
+
+def _since(started: datetime) -> Window:
+    return Window(started - timedelta(minutes=5), datetime.now(UTC) + timedelta(minutes=5))
+
+
+def _line(report: dict[str, Any]) -> str:
+    total = report["total"]
+    interval = "" if total["low"] is None else f" ({total['low']:.3f} to {total['high']:.3f})"
+    return (
+        f"{datetime.now():%H:%M:%S}  {total['requests']} requests, {total['judged']} judged, "
+        f"{total['waiting']} waiting; faithfulness {terminal.point(total)}{interval}"
+    )
+
+
+async def _summary(agent: Agent, story: Scenario, started: datetime) -> dict[str, Any]:
+    window = _since(started)
+    report = await agent.reports.estimates(window)
+    review = await agent.reports.review(window, limit=_REVIEW_ROWS)
+    signals = await agent.reports.signals(window)
+    candidates = await agent.reports.candidates(window)
+    total = report["total"]
+    return {
+        "requests": total["requests"],
+        "judged": total["judged"],
+        "failed": total["failed"],
+        "signals": sum(int(row["signals"]) for row in signals),
+        "candidates": len(candidates),
+        "accounting_ok": report["accounting_ok"],
+        "estimate": {key: total[key] for key in ("estimate", "low", "high", "n_eff", "method")},
+        "judge": report["judge"],
+        "planted": planted_in_review(story.planted, review["conversations"]),
+        "review_rows": _REVIEW_ROWS,
+        "urls": agent.urls._asdict(),
+        "report": report,
+        "worst": review["conversations"][:8],
+    }
+
+
+def _show(summary: dict[str, Any], agent: Agent, console: Console) -> None:
+    console.print()
+    terminal.print_estimates(summary.pop("report"), console)
+    console.print("\n[bold]Worst conversations[/]")
+    terminal.print_conversations(summary.pop("worst"), console)
+    found = summary["planted"].values()
+    console.print(
+        f"\n{sum(k['in_top'] for k in found)} of {sum(k['planted'] for k in found)} planted "
+        f"failures stand among the {_REVIEW_ROWS} worst; {summary['candidates']} golden candidates."
+    )
+    console.print(f"Review page: {agent.urls.review}   Metrics: {agent.urls.metrics}")
+
+
+async def _go_on(agent: Agent, console: Console, stop: asyncio.Event) -> None:
+    """Keep slow traffic coming until told to stop."""
+    console.print("\nTraffic goes on. Ctrl-C ends the demo; its data stays.\n")
+    started = datetime.now(UTC)
+    traffic = asyncio.create_task(steady(otlp_url=agent.urls.otlp_http, stop=stop))
+    while not stop.is_set() and not agent.failed.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _LINE_SECONDS)
+        console.print(_line(await agent.reports.estimates(_since(started))), highlight=False)
+    await asyncio.gather(traffic, return_exceptions=True)

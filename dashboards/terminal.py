@@ -1,0 +1,82 @@
+"""Reports on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Row = Mapping[str, Any]
+_NUMBERS = ("requests", "eligible", "judged", "waiting", "failed", "n_eff")
+
+
+def print_estimates(report: Row, console: Console) -> None:
+    """Print faithfulness and accounting per segment, and over all in the last line."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("segment")
+    table.add_column("faithfulness", justify="right")
+    table.add_column("95 % interval", justify="right")
+    for name in _NUMBERS:
+        table.add_column(name, justify="right")
+    for row in report["segments"]:
+        table.add_row(row["segment"], *_cells(row))
+    table.add_section()
+    table.add_row("all", *_cells(report["total"]), style="bold")
+    console.print(table)
+    judge = report["judge"]
+    console.print(
+        f"judge {judge['fingerprint']}: {judge['trust']} ({judge['reason']})", style="dim"
+    )
+    if not report["accounting_ok"]:
+        console.print("the accounting does not add up: please report this", style="bold red")
+
+
+def _cells(row: Row) -> list[str]:
+    interval = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+    return [
+        point(row),
+        interval,
+        *(str(row[key]) for key in ("requests", "eligible", "judged", "waiting")),
+        str(sum(row["failed"].values())),
+        f"{row['n_eff']:.0f}",
+    ]
+
+
+def point(row: Row) -> str:
+    """Return the estimate as shown: none below n_eff 8, marked below 30."""
+    if row["estimate"] is None:
+        return {"no_data": "no data", "hidden": "too few"}.get(row["display"], "none")
+    mark = " (few)" if row["display"] == "low_n" else ""
+    return f"{row['estimate']:.3f}{mark}"
+
+
+def print_conversations(conversations: list[Any], console: Console) -> None:
+    """Print the worst conversations, one line each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("badness", "question", "why it is here"):
+        table.add_column(name, overflow="fold")
+    for conversation in conversations:
+        table.add_row(
+            f"{conversation['badness']:.1f}",
+            conversation["question"] or "(not stored)",
+            "; ".join(conversation["reasons"]),
+        )
+    console.print(table)
+
+
+def print_candidates(candidates: list[Any], console: Console) -> None:
+    """Print golden candidates, one line each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "question", "segment", "suggested sources", "why"):
+        table.add_column(name, overflow="fold")
+    for row in candidates:
+        table.add_row(
+            row["id"],
+            row["question"],
+            row["segment"] or "",
+            ", ".join(row["gold_sources"]),
+            "; ".join(row["provenance"]["reasons"]),
+        )
+    console.print(table)
