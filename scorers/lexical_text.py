@@ -123,7 +123,8 @@ def language(text: str) -> str:
 
 def sentences(text: str, code: str) -> list[str]:
     """Split running text into sentences, stripped, in order."""
-    found: list[str] = sentencex.segment(code, text)
+    readable = text.encode("utf-8", "replace").decode("utf-8")  # half surrogates would raise
+    found: list[str] = sentencex.segment(code, readable)
     return [stripped for part in found if (stripped := part.strip())]
 
 

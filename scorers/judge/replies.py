@@ -1,0 +1,111 @@
+"""What the judging model has to reply, and the checks that a reply must pass.
+
+Structured output makes violations rare, not impossible: other endpoints ignore the schema, and
+no schema can say that every claim is judged exactly once.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from collector.model import Verdict
+
+CLAIMS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"claims": {"type": "array", "items": {"type": "string"}}},
+    "required": ["claims"],
+    "additionalProperties": False,
+}
+# The quote comes before the verdict: the model has to look for evidence before it decides.
+VERDICTS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdicts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer"},
+                    "quote": {"type": ["string", "null"]},
+                    "document": {"type": ["integer", "null"]},
+                    "verdict": {
+                        "type": "string",
+                        "enum": ["SUPPORTED", "CONTRADICTED", "NOT_FOUND"],
+                    },
+                },
+                "required": ["id", "quote", "document", "verdict"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["verdicts"],
+    "additionalProperties": False,
+}
+
+_T = TypeVar("_T")
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+
+
+class UnusableReply(Exception):
+    """The reply breaks the protocol. The message says how, in our own words only."""
+
+
+class VerdictReply(msgspec.Struct, frozen=True):
+    """The verdict on one claim as the model gave it, its quote not yet verified."""
+
+    id: int
+    verdict: Verdict
+    quote: str | None = None
+    document: int | None = None
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    claims: list[str]
+
+
+class _Verdicts(msgspec.Struct, frozen=True):
+    verdicts: list[VerdictReply]
+
+
+def parse_claims(reply: str) -> list[str]:
+    """Return the claims, trimmed, blanks and repetitions left out.
+
+    Raises:
+        UnusableReply: not the JSON that was asked for.
+    """
+    found = _decode(reply, _Claims).claims
+    return list(dict.fromkeys(text for claim in found if (text := claim.strip())))
+
+
+def parse_verdicts(reply: str, ids: Sequence[int]) -> list[VerdictReply]:
+    """Return the verdicts in the order of `ids`.
+
+    Raises:
+        UnusableReply: not the JSON that was asked for, or not one verdict for each claim.
+    """
+    verdicts = _decode(reply, _Verdicts).verdicts
+    by_id = {verdict.id: verdict for verdict in verdicts}
+    if len(verdicts) != len(ids) or by_id.keys() != set(ids):
+        raise UnusableReply(
+            f"{len(ids)} claims need one verdict each with the ids given; there were "
+            f"{len(verdicts)} verdicts on {len(by_id.keys() & set(ids))} of the claims"
+        )
+    return [by_id[number] for number in ids]
+
+
+def _decode(reply: str, shape: type[_T]) -> _T:
+    fenced = _FENCED.fullmatch(reply)
+    try:
+        return msgspec.json.decode(fenced.group(1) if fenced else reply, type=shape)
+    except msgspec.ValidationError as err:
+        raise UnusableReply(f"the JSON has another shape ({_place(err)})") from err
+    except (msgspec.DecodeError, UnicodeError) as err:
+        raise UnusableReply("it is not one JSON object") from err
+
+
+def _place(err: msgspec.ValidationError) -> str:
+    """Say what is wrong and where; never what stood there, which may be a user's text."""
+    found = re.search(r"at `(\$[\w.\[\]]*)`", str(err))
+    return f"at {found.group(1)}" if found else "at $"
