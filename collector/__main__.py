@@ -1,0 +1,5 @@
+"""`python -m collector` is the `groundwatch` command."""
+
+from collector.cli import main
+
+main()
