@@ -5,6 +5,7 @@ Everything is plain data that turns into JSON; the command line, the page and th
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from collector.ports import Store
@@ -81,30 +82,29 @@ class Reports:
         """Return the worst conversations of a window, each once, with why it is here."""
         parameters = self._parameters(window, segment)
         ranked = await self._store.rows("worst", parameters | {"limit": limit})
-        ids = [row["conversation"] for row in ranked]
-        turns: dict[str, list[dict[str, Any]]] = {}
-        signals: dict[str, list[dict[str, Any]]] = {}
-        if ids:
-            wanted = {"conversations": ids, "fingerprint": self.fingerprint}
-            for row in await self._store.rows("conversation", wanted):
-                turns.setdefault(row["conversation"], []).append(row)
-            for row in await self._store.rows("conversation_signals", wanted):
-                signals.setdefault(row["conversation"], []).append(row)
+        turns = await asyncio.gather(
+            *(
+                self._store.rows(
+                    "conversation",
+                    {"conversation": row["conversation"], "fingerprint": self.fingerprint},
+                )
+                for row in ranked
+            )
+        )
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "judge": {"fingerprint": self.fingerprint, **_TRUST},
             "conversations": [
-                conversation_of(
-                    row, turns.get(row["conversation"], []), signals.get(row["conversation"], [])
-                )
-                for row in ranked
+                conversation_of(row, rows) for row, rows in zip(ranked, turns, strict=True)
             ],
         }
 
     async def signals(self, window: Window, segment: str = "") -> list[dict[str, Any]]:
         """Return counts of signals by segment and kind."""
-        return await self._store.rows("signals_summary", self._parameters(window, segment))
+        asked = {"since": window.since, "until": window.until}
+        rows = await self._store.rows("signals_summary", asked)
+        return [row for row in rows if segment in ("", row["segment"])]
 
     async def candidates(
         self, window: Window, segment: str = "", limit: int = 50

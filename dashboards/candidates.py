@@ -1,0 +1,58 @@
+"""Golden-set candidates: bad conversations as drafts of golden rows, with where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from collector.redaction import redact
+
+Row = Mapping[str, Any]
+
+
+def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
+    """Draft a golden row from the worst turn of a conversation; None without its question.
+
+    Sources are suggestions: the documents that support a claim, then those that are cited. The
+    reference answer is left for a person to write. Personal data is masked.
+
+    Args:
+        conversation: as made by `conversation_of`.
+        fingerprint: of the judge whose verdicts it holds.
+    """
+    turn = next(
+        (t for t in conversation["turns"] if t["trace_id"] == conversation["worst_trace_id"]), None
+    )
+    if turn is None or not turn["question"]:
+        return None
+    question = redact(turn["question"].strip())
+    supporting = [c for c in turn["claims"] if c["verdict"] == "SUPPORTED" and c["document_rank"]]
+    ranks = [c["document_rank"] for c in supporting] + [
+        d["rank"] for d in turn["documents"] if d["cited"]
+    ]
+    return {
+        "id": f"live-{blake2b(question.lower().encode(), digest_size=5).hexdigest()}",
+        "question": question,
+        "segment": conversation["segment"],
+        "reference_answer": None,
+        "gold_sources": _sources(turn["documents"], ranks),
+        "quotes": [redact(c["quote"]) for c in supporting if c["quote"]][:3],
+        "answerable": None,
+        "draft": True,
+        "provenance": {
+            "trace_id": turn["trace_id"],
+            "conversation_id": conversation["conversation_id"],
+            "reasons": conversation["reasons"],
+            "signals": sorted({signal["kind"] for signal in conversation["signals"]}),
+            "diagnosis": turn["diagnosis"]["name"],
+            "judge": fingerprint,
+            "inclusion_probability": turn["probability"],
+        },
+    }
+
+
+def _sources(documents: Iterable[Row], ranks: list[int]) -> list[str]:
+    """Return page ids of the given ranks, each once, in order."""
+    by_rank = {d["rank"]: d["document_id"] or d["source"] for d in documents}
+    return list(dict.fromkeys(by_rank[rank] for rank in ranks if by_rank.get(rank)))
