@@ -215,10 +215,11 @@ def interval(sums: Sums, z: float = Z95, design_effect: float = 1.0) -> tuple[In
     """Return the interval of the weighted mean and the name of its method.
 
     Weights within a factor of ten: shrunk Wilson, with a guard: neither end may claim more than
-    a sample of the same size without any loss (or of nothing but loss) would. Without it a
-    single small loss narrows the interval, since it takes the mean off 1, where the full
-    binomial variance is used; simulated at a mean of .983 the guard lifts the coverage at 120
-    judged from .930 to .962 and costs 5 % of the width. It rarely acts below a mean of .95.
+    as many judged answers without any loss (or of nothing but loss) would. Without it one small
+    loss narrows the interval: it takes the mean off 1, where the full binomial variance holds.
+    Simulated at a mean of .983 and 120 judged, the guard lifts the coverage from .93 to .97 for
+    5 % of the width; it rarely acts below a mean of .95. Known limit: with complaints judged
+    four times as often, a mean of .983 and 300 judged, the coverage is .93.
 
     Weights further apart, or of unknown range: Wilson with Kish's n_eff, which needs no
     variance estimate.
@@ -233,11 +234,16 @@ def interval(sums: Sums, z: float = Z95, design_effect: float = 1.0) -> tuple[In
     """
     mean, variance = hajek(sums)
     n_eff = kish_n_eff(sums) / design_effect
-    if not sums.min_w or _exceeds(sums.max_w, MAX_WEIGHT_RATIO * sums.min_w):
+    if heavy_tailed(sums):
         return wilson(mean, n_eff, z), "hajek_kish_wilson"
     low, high = shrunk_wilson(mean, variance * design_effect, n_eff, z=z)
-    perfect = n_eff / (n_eff + z * z)
+    perfect = sums.n / (sums.n + z * z)
     return Interval(min(low, perfect), max(high, 1.0 - perfect)), "hajek_shrunk_wilson"
+
+
+def heavy_tailed(sums: Sums) -> bool:
+    """Return whether the weights differ by more than ten times, or by nobody knows how much."""
+    return not sums.min_w or _exceeds(sums.max_w, MAX_WEIGHT_RATIO * sums.min_w)
 
 
 def estimate(sums: Sums, design_effect: float = 1.0) -> Estimate:
