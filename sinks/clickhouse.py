@@ -1,0 +1,247 @@
+"""The analytical store on ClickHouse: the same code for the embedded engine and a server.
+
+One writer thread and three readers, each with a client of its own, because a client runs one
+call at a time. Every write is idempotent: rows are unique by key and version, readers take the
+highest version, and no use is made of insert deduplication, which can forget a batch or swallow
+its retry when the engine is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from clickhouse_connect.driver.client import Client
+
+from collector.config import StoreConfig
+from collector.errors import PermanentDependencyError
+from collector.model import Judgement, Signal, StoredRequest
+from collector.ports import Known
+from collector.telemetry import Metrics
+from sinks import lookups
+from sinks import rows as r
+from sinks.connection import (
+    READER_SETTINGS,
+    WRITER_SETTINGS,
+    connect,
+    is_embedded,
+    measured,
+    translated,
+)
+from sinks.migrate import migrate
+from sinks.named_queries import bind, packaged_queries
+
+_READERS = 3
+_MAX_ROWS = 5_000
+_MAX_BYTES = 64 * 1024 * 1024
+_AGEING_TABLES = ("requests", "judgements", "signals")
+"""Tables whose weeks are dropped by age."""
+
+_T = TypeVar("_T")
+
+
+class ClickHouseStore:
+    """`collector.ports.Store` on ClickHouse. Open one per process."""
+
+    def __init__(self, writer: Client, readers: Sequence[Client], metrics: Metrics) -> None:
+        self._writer = writer
+        self._metrics = metrics
+        self._queries = packaged_queries()
+        self._readers: queue.SimpleQueue[Client] = queue.SimpleQueue()
+        for client in readers:
+            self._readers.put(client)
+        self._clients = [writer, *readers]
+        self._write_thread = ThreadPoolExecutor(1, thread_name_prefix="store-write")
+        self._read_threads = ThreadPoolExecutor(len(readers), thread_name_prefix="store-read")
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, config: StoreConfig, metrics: Metrics) -> ClickHouseStore:
+        """Open the store; the embedded one is created and migrated where needed.
+
+        Args:
+            url: `chdb:///absolute/folder` or `http(s)://user:password@host:port/database`.
+            config: how long raw spans are kept.
+            metrics: where writes are counted.
+
+        Raises:
+            PermanentDependencyError: wrong URL, folder held by another process, or a server whose
+                tables are not up to date.
+            TransientDependencyError: the server does not answer now.
+        """
+        return await asyncio.to_thread(cls._open, url, config, metrics)
+
+    @classmethod
+    def _open(cls, url: str, config: StoreConfig, metrics: Metrics) -> ClickHouseStore:
+        clients = [connect(url, WRITER_SETTINGS)]
+        try:
+            _prepare(clients[0], config, embedded=is_embedded(url))
+            clients += [connect(url, READER_SETTINGS) for _ in range(_READERS)]
+        except BaseException:
+            for client in clients:
+                client.close()
+            raise
+        return cls(clients[0], clients[1:], metrics)
+
+    async def known(self, trace_ids: Sequence[str]) -> dict[str, Known]:
+        """See `Store.known`."""
+        return await self._read(partial(lookups.known, trace_ids=trace_ids))
+
+    async def requests(self, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
+        """See `Store.requests`."""
+        return await self._read(partial(lookups.requests, trace_ids=trace_ids))
+
+    async def write_requests(self, rows: Sequence[StoredRequest]) -> None:
+        """See `Store.write_requests`."""
+        unique = r.newest(rows, lambda row: row.request.trace_id, lambda row: row.version)
+        await self._write(partial(self._insert_requests, rows=unique))
+
+    async def write_judgements(
+        self, rows: Sequence[Judgement], started_at: dict[str, datetime]
+    ) -> None:
+        """See `Store.write_judgements`."""
+        unique = r.newest(rows, r.judgement_key, r.judgement_rank)
+        await self._write(partial(self._insert_judgements, rows=unique, started_at=started_at))
+
+    async def judged_versions(self, trace_ids: Sequence[str], fingerprint: str) -> dict[str, int]:
+        """See `Store.judged_versions`."""
+        return await self._read(
+            partial(lookups.judged_versions, trace_ids=trace_ids, fingerprint=fingerprint)
+        )
+
+    async def write_signals(self, rows: Sequence[Signal]) -> None:
+        """See `Store.write_signals`."""
+        unique = r.newest(rows, lambda row: row.signal_id, r.signal_rank)
+        await self._write(partial(self._insert_signals, rows=unique))
+
+    async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """See `Store.rows`. Times may be given with or without a zone; without one they are UTC."""
+        sql, values = bind(self._queries, query, parameters)
+        return await self._read(partial(_rows, name=query, sql=sql, parameters=values))
+
+    async def drop_before(self, when: datetime) -> list[str]:
+        """Drop every whole week of requests, judgements and signals that ended by `when`.
+
+        Returns:
+            What was dropped, as `table week`, the week by the date of its Monday.
+        """
+        return await self._write(partial(_drop_before, day=r.utc(when).date()))
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._release)
+
+    def _release(self) -> None:
+        self._write_thread.shutdown()
+        self._read_threads.shutdown()
+        for client in self._clients:
+            client.close()
+
+    async def _read(self, call: Callable[[Client], _T]) -> _T:
+        return await self._in(self._read_threads, partial(self._with_reader, call))
+
+    async def _write(self, call: Callable[[Client], _T]) -> _T:
+        return await self._in(self._write_thread, partial(call, self._writer))
+
+    async def _in(self, pool: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
+        if self._closed:
+            raise PermanentDependencyError("store: it is closed")
+        return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    def _with_reader(self, call: Callable[[Client], _T]) -> _T:
+        # Taken inside the thread: a caller that is cancelled does not free a client still at work.
+        client = self._readers.get()
+        try:
+            return call(client)
+        finally:
+            self._readers.put(client)
+
+    def _insert_requests(self, client: Client, rows: Sequence[StoredRequest]) -> None:
+        filed = lookups.filing_times(client, [row.request.trace_id for row in rows])
+        items = [
+            (filed.get(r.text(row.request.trace_id)) or r.filing_time(row), row) for row in rows
+        ]
+        self._insert(client, "requests", r.REQUEST_COLUMNS, items, r.request_row, r.request_bytes)
+
+    def _insert_judgements(
+        self, client: Client, rows: Sequence[Judgement], started_at: dict[str, datetime]
+    ) -> None:
+        filed = lookups.filing_times(client, [row.trace_id for row in rows])
+        items = [(filed.get(r.text(row.trace_id)) or started_at[row.trace_id], row) for row in rows]
+        self._insert(
+            client, "judgements", r.JUDGEMENT_COLUMNS, items, r.judgement_row, r.judgement_bytes
+        )
+
+    def _insert_signals(self, client: Client, rows: Sequence[Signal]) -> None:
+        items = [(row.received_at, row) for row in rows]
+        self._insert(client, "signals", r.SIGNAL_COLUMNS, items, r.signal_row, r.signal_bytes)
+
+    def _insert(
+        self,
+        client: Client,
+        table: str,
+        columns: Sequence[str],
+        items: Sequence[tuple[datetime, _T]],
+        row: Callable[[_T, datetime, str], r.Row],
+        size: Callable[[_T], int],
+    ) -> None:
+        """Insert in batches of one partition each: only such an insert is atomic."""
+        for batch_id, members in r.batches(items, size, _MAX_ROWS, _MAX_BYTES):
+            data = [row(value, filed_at, batch_id) for filed_at, value in members]
+            with measured(self._metrics, table, len(data)), translated(f"writing {table}"):
+                client.insert(table, data, column_names=columns)
+
+
+def _prepare(client: Client, config: StoreConfig, *, embedded: bool) -> None:
+    """Bring tables up to date, or check that they are; then apply the configured ages."""
+    todo = migrate(client, dry_run=not embedded)
+    if todo and not embedded:
+        raise PermanentDependencyError(
+            f"store: the tables lack {', '.join(todo)}; run `groundwatch migrate`"
+        )
+    _keep_telemetry(client, config.late_spans_hours)
+
+
+def _keep_telemetry(client: Client, hours: int) -> None:
+    """Let raw spans expire after `hours`, if the table says otherwise so far."""
+    expression = f"toDateTime(stored_at) + toIntervalHour({hours:d})"
+    with translated("setting store.late_spans_hours"):
+        table = client.query(
+            "SELECT create_table_query FROM system.tables "
+            "WHERE database = currentDatabase() AND name = 'requests'"
+        )
+        if expression not in table.result_rows[0][0]:
+            client.command(
+                "ALTER TABLE requests MODIFY COLUMN telemetry String CODEC(ZSTD(1)) "
+                f"TTL {expression}",
+                settings={"materialize_ttl_after_modify": 0},
+            )
+
+
+def _rows(client: Client, name: str, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    with translated(f"the query {name}"):
+        return list(client.query(sql, parameters=parameters).named_results())
+
+
+def _drop_before(client: Client, day: date) -> list[str]:
+    dropped: list[str] = []
+    for table in _AGEING_TABLES:
+        with translated(f"dropping old weeks of {table}"):
+            weeks = client.query(
+                "SELECT DISTINCT partition FROM system.parts WHERE database = currentDatabase() "
+                "AND table = {table:String} AND active ORDER BY partition",
+                parameters={"table": table},
+            )
+            for (monday,) in weeks.result_rows:
+                if date.fromisoformat(monday) + timedelta(days=7) <= day:
+                    client.command(f"ALTER TABLE {table} DROP PARTITION '{monday}'")
+                    dropped.append(f"{table} {monday}")
+    return dropped

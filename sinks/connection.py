@@ -1,0 +1,251 @@
+"""Connections to ClickHouse, embedded or served, and the one place where its errors are read.
+
+Two kinds of URL: `chdb:///abs/dir` runs the engine in this process on that folder, which it
+holds alone; `http(s)://user:password@host:port/database` talks to a server.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+
+from collector.errors import DependencyError, PermanentDependencyError, TransientDependencyError
+from collector.telemetry import Metrics
+
+ENGINE_OPTIONS = {
+    "max_server_memory_usage": "2000000000",
+    "max_threads": "2",
+    "background_pool_size": "2",
+    # Both caches default to 5 GB, far above what a store on one machine needs.
+    "mark_cache_size": "134217728",
+    "primary_index_cache_size": "134217728",
+}
+"""Options of the embedded engine. It ignores an unknown key without a word."""
+
+READER_SETTINGS = {
+    # A cancelled call does not stop its query, so every query stops by itself.
+    "max_execution_time": 20,
+    "max_memory_usage": 500_000_000,
+    # The queries read an absent partner of a join as "" and 0, whatever the server's default.
+    "join_use_nulls": 0,
+}
+
+WRITER_SETTINGS = {
+    "max_execution_time": 60,
+    # An insert is acknowledged once its part is on disk, not once it is queued.
+    "async_insert": 0,
+}
+
+_TRANSIENT_CODES = frozenset(
+    {
+        3,  # UNEXPECTED_END_OF_FILE
+        32,  # ATTEMPT_TO_READ_AFTER_EOF
+        74,  # CANNOT_READ_FROM_FILE_DESCRIPTOR
+        75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR
+        76,  # CANNOT_OPEN_FILE
+        95,  # CANNOT_READ_FROM_SOCKET
+        96,  # CANNOT_WRITE_TO_SOCKET
+        159,  # TIMEOUT_EXCEEDED
+        160,  # TOO_SLOW
+        164,  # READONLY
+        198,  # DNS_ERROR
+        202,  # TOO_MANY_SIMULTANEOUS_QUERIES
+        203,  # NO_FREE_CONNECTION
+        209,  # SOCKET_TIMEOUT
+        210,  # NETWORK_ERROR
+        225,  # NO_ZOOKEEPER
+        236,  # ABORTED
+        241,  # MEMORY_LIMIT_EXCEEDED
+        242,  # TABLE_IS_READ_ONLY
+        243,  # NOT_ENOUGH_SPACE
+        252,  # TOO_MANY_PARTS
+        279,  # ALL_CONNECTION_TRIES_FAILED
+        285,  # TOO_FEW_LIVE_REPLICAS
+        286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+        319,  # UNKNOWN_STATUS_OF_INSERT
+        394,  # QUERY_WAS_CANCELLED
+        425,  # SYSTEM_ERROR
+        439,  # CANNOT_SCHEDULE_TASK
+        473,  # DEADLOCK_AVOIDED
+        499,  # S3_ERROR
+        745,  # SERVER_OVERLOADED
+        999,  # KEEPER_EXCEPTION
+    }
+)
+"""Error codes after which the same call may succeed. Any other code needs a person."""
+
+_CURES = {
+    16: "the tables are of another version: run `groundwatch migrate`",
+    47: "the tables are of another version: run `groundwatch migrate`",
+    60: "the tables are missing: run `groundwatch migrate`",
+    81: "the database in store.url does not exist: create it",
+    164: "store.url names a user that may only read",
+    192: "check the user in store.url",
+    193: "check the password in store.url",
+    194: "store.url needs a password",
+    243: "free disk space",
+    252: "merges are behind: write larger batches or free the disk",
+    497: "the user in store.url lacks rights on the database",
+    516: "check user and password in store.url",
+}
+
+
+def is_embedded(url: str) -> bool:
+    """Whether `url` runs the engine inside this process."""
+    return url.startswith("chdb:")
+
+
+def connect(url: str, settings: dict[str, Any]) -> Client:
+    """Open one client. A client runs one call at a time; use one per thread.
+
+    Args:
+        url: see the module docstring.
+        settings: ClickHouse settings of the session.
+
+    Raises:
+        PermanentDependencyError: the URL is wrong, or the folder is held by another process.
+        TransientDependencyError: the server cannot be reached now.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "chdb":
+        return _connect_embedded(parts, settings)
+    if parts.scheme in ("http", "https"):
+        return _connect_server(parts, settings)
+    raise PermanentDependencyError(
+        f"store.url: {parts.scheme or 'no'} scheme; use chdb:///absolute/folder or http(s)://..."
+    )
+
+
+def _connect_embedded(parts: SplitResult, settings: dict[str, Any]) -> Client:
+    folder = Path(unquote(parts.path))
+    if parts.netloc or not folder.is_absolute() or folder == Path("/"):
+        raise PermanentDependencyError(
+            "store.url: chdb needs an absolute folder, with three slashes: chdb:///var/lib/store"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return clickhouse_connect.get_client(
+            interface="chdb",
+            database="default",
+            path=str(folder),
+            chdb_options=ENGINE_OPTIONS,
+            settings=settings,
+            tz_mode="aware",
+        )
+    except OSError as err:
+        raise PermanentDependencyError(
+            f"store.url: the folder {folder} cannot be used: {err.strerror}"
+        ) from err
+    except ImportError as err:
+        raise PermanentDependencyError(
+            "store.url: the embedded engine is not installed; install groundwatch[embedded]"
+        ) from err
+    except ClickHouseError as err:
+        raise PermanentDependencyError(_why_not_opened(folder, str(err))) from err
+
+
+def _why_not_opened(folder: Path, message: str) -> str:
+    """Say why the engine did not start; its own reason goes to standard error only."""
+    if "already initialized" in message:
+        return (
+            f"store.url: this process already has another embedded store open than {folder}; "
+            "one process holds one folder"
+        )
+    if _held_elsewhere(folder):
+        return (
+            f"store.url: the folder {folder} is in use by another process; only one may open it. "
+            "Stop that process, or ask it over its HTTP API"
+        )
+    return (
+        f"store.url: the embedded engine cannot open the folder {folder}; "
+        "the line above on standard error says why"
+    )
+
+
+def _held_elsewhere(folder: Path) -> bool:
+    """Whether a running engine holds the lock that lies on the folder's status file."""
+    try:
+        with (folder / "status").open("rb") as status:
+            fcntl.flock(status, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _connect_server(parts: SplitResult, settings: dict[str, Any]) -> Client:
+    where = f"{parts.hostname}:{parts.port or (8443 if parts.scheme == 'https' else 8123)}"
+    with translated(f"connecting to {where}"):
+        return clickhouse_connect.get_client(
+            interface=parts.scheme,
+            host=parts.hostname or "localhost",
+            port=parts.port or (8443 if parts.scheme == "https" else 8123),
+            username=unquote(parts.username) if parts.username else None,
+            password=unquote(parts.password or ""),
+            database=unquote(parts.path.strip("/")) or "default",
+            settings=settings,
+            tz_mode="aware",
+            autogenerate_session_id=False,
+            # Lists of ids travel in the body: a URL has a length limit in proxies.
+            form_encode_query_params=True,
+        )
+
+
+@contextmanager
+def translated(operation: str) -> Iterator[None]:
+    """Turn the client's exceptions into ours.
+
+    The message holds what was done, the code and its symbolic name. The server's own text is left
+    out with the whole chain: it can quote values, and values are texts of users.
+
+    Raises:
+        TransientDependencyError: the same call may succeed later.
+        PermanentDependencyError: a person has to act.
+    """
+    try:
+        yield
+    except ClickHouseError as err:
+        raise _translate(operation, err) from None
+    except OSError as err:
+        reason = err.strerror or type(err).__name__
+        raise TransientDependencyError(f"store: {operation} failed: {reason}") from None
+
+
+def _translate(operation: str, err: ClickHouseError) -> DependencyError:
+    code = getattr(err, "code", None)
+    if code is None:
+        kind = TransientDependencyError if _is_transport(err) else PermanentDependencyError
+        return kind(f"store: {operation} failed: {type(err).__name__}")
+    kind = TransientDependencyError if code in _TRANSIENT_CODES else PermanentDependencyError
+    cure = f"; {_CURES[code]}" if code in _CURES else ""
+    name = getattr(err, "name", None) or "unnamed"
+    return kind(f"store: {operation} failed: ClickHouse error {code} {name}{cure}")
+
+
+def _is_transport(err: ClickHouseError) -> bool:
+    """Whether an error without a code came from the way to the server, not from the server."""
+    return isinstance(err, OperationalError)
+
+
+@contextmanager
+def measured(metrics: Metrics, table: str, rows: int) -> Iterator[None]:
+    """Time one write to `table` and count its rows, or its failure."""
+    started = time.monotonic()
+    try:
+        yield
+    except DependencyError as err:
+        kind = "transient" if isinstance(err, TransientDependencyError) else "permanent"
+        metrics.store_failures.labels(table, kind).inc()
+        raise
+    metrics.store_seconds.labels(table).observe(time.monotonic() - started)
+    metrics.store_rows.labels(table).inc(rows)

@@ -1,0 +1,163 @@
+"""Where records go that can never be processed, so that the stream goes on without them.
+
+Lines of JSON in a file of the data folder, the payload as base64. Bounded: two files take turns,
+and when both are full the older half is given up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from collector.errors import PermanentDependencyError, TransientDependencyError
+from collector.ports import EntryKind, Position, Record
+from collector.timing import Clock, SystemClock
+
+DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line. `body` is None where the payload alone is larger than a file may be."""
+
+    set_aside_at: datetime
+    reason: str
+    partition: int
+    offset: int
+    kind: EntryKind
+    key: str
+    appended_at: float
+    body_bytes: int
+    body: bytes | None
+
+
+class DeadLetter(NamedTuple):
+    """A record set aside, why and when. `body_lost` where it was too large to be kept."""
+
+    record: Record
+    reason: str
+    set_aside_at: datetime
+    body_lost: bool
+
+
+class DeadLetterFile:
+    """The dead letters of one data folder.
+
+    Args:
+        data_dir: the folder; made if absent.
+        max_bytes: most bytes of both files together.
+        clock: where the time comes from.
+    """
+
+    def __init__(
+        self, data_dir: Path, max_bytes: int = DEFAULT_MAX_BYTES, clock: Clock | None = None
+    ) -> None:
+        self._current = data_dir / "dead-letters.jsonl"
+        self._older = data_dir / "dead-letters.old.jsonl"
+        self._max_file_bytes = max_bytes // 2
+        self._clock = clock or SystemClock()
+
+    def append(self, record: Record, reason: str) -> None:
+        """Durably set a record aside.
+
+        Args:
+            record: the record, as read from the journal.
+            reason: short machine-readable reason, free of any text of users.
+
+        Raises:
+            TransientDependencyError: the file cannot be written now.
+        """
+        line = self._encode(record, reason, record.body)
+        if len(line) > self._max_file_bytes:
+            line = self._encode(record, reason, None)
+        try:
+            self._current.parent.mkdir(parents=True, exist_ok=True)
+            if _size(self._current) + len(line) > self._max_file_bytes:
+                self._current.replace(self._older)
+            _append_durably(self._current, line)
+        except OSError as err:
+            raise TransientDependencyError(f"dead letters: not written: {err.strerror}") from err
+
+    def read(self) -> Iterator[DeadLetter]:
+        """Yield what is set aside, oldest first. A line cut short by a crash is left out.
+
+        Raises:
+            PermanentDependencyError: a file cannot be read.
+        """
+        for path in (self._older, self._current):
+            try:
+                with path.open("rb") as file:
+                    for raw in file:
+                        if (letter := _decode(raw)) is not None:
+                            yield letter
+            except FileNotFoundError:
+                continue
+            except OSError as err:
+                raise PermanentDependencyError(
+                    f"dead letters: {path.name} cannot be read: {err.strerror}"
+                ) from err
+
+    def clear(self) -> None:
+        """Forget all dead letters, once they were replayed."""
+        self._older.unlink(missing_ok=True)
+        self._current.unlink(missing_ok=True)
+
+    def _encode(self, record: Record, reason: str, body: bytes | None) -> bytes:
+        line = _Line(
+            set_aside_at=self._clock.now(),
+            reason=reason,
+            partition=record.position.partition,
+            offset=record.position.offset,
+            kind=record.kind,
+            key=record.key,
+            appended_at=record.appended_at,
+            body_bytes=len(record.body),
+            body=body,
+        )
+        return msgspec.json.encode(line) + b"\n"
+
+
+def _decode(raw: bytes) -> DeadLetter | None:
+    try:
+        line = msgspec.json.decode(raw, type=_Line)
+    except msgspec.MsgspecError:
+        return None
+    record = Record(
+        position=Position(line.partition, line.offset),
+        kind=line.kind,
+        key=line.key,
+        body=line.body or b"",
+        appended_at=line.appended_at,
+    )
+    return DeadLetter(record, line.reason, line.set_aside_at, body_lost=line.body is None)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _append_durably(path: Path, line: bytes) -> None:
+    is_new = not path.exists()
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a crash cut the last line short
+                line = b"\n" + line
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new or renamed file in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,215 @@
+"""The text of golden files: rows with their lines, and rows added with the rest untouched."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from collector.errors import ConfigError
+from sinks.dead_letters import sync_folder
+from sinks.rows import storable
+
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_LINE_WITH_TEXT = re.compile(r"^(?=.*\S)", re.MULTILINE)
+_BETWEEN_ROWS = re.compile(r"[\s,]*")
+
+
+class LocatedRow(NamedTuple):
+    """One row as written, the line it starts on, and the lines of its fields where known."""
+
+    values: Mapping[str, Any]
+    line: int
+    field_lines: Mapping[str, int]
+
+    def line_of(self, field: str) -> int:
+        """Return the line of a field, that of the row where it has none."""
+        return self.field_lines.get(field, self.line)
+
+
+# --- YAML --------------------------------------------------------------------------------
+
+
+def parse_yaml(path: Path, text: str) -> list[LocatedRow]:
+    """Return the rows of a YAML list.
+
+    Raises:
+        ConfigError: not YAML, or not a list of mappings.
+    """
+    root = _compose(path, text)
+    if root is None:
+        return []
+    if not isinstance(root, SequenceNode):
+        raise ConfigError([f"{path}:{_line(root)}: must be a list of rows, each starting with -"])
+    return [_located(path, node) for node in root.value]
+
+
+def _compose(path: Path, text: str) -> Node | None:
+    """Return the root node, None for a file without content."""
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as err:
+        line = err.problem_mark.line + 1 if err.problem_mark else 1
+        raise ConfigError([f"{path}:{line}: not YAML: {err.problem}"]) from err
+    except YAMLError as err:
+        raise ConfigError([f"{path}: not YAML: a character that YAML does not allow"]) from err
+    if isinstance(root, ScalarNode) and str(root.tag).endswith(":null"):
+        return None
+    return root if isinstance(root, Node) else None
+
+
+def _located(path: Path, node: Node) -> LocatedRow:
+    if not isinstance(node, MappingNode):
+        raise ConfigError([f"{path}:{_line(node)}: a row must be a mapping, such as id: q1"])
+    values = {str(_plain(key)): _plain(value) for key, value in node.value}
+    lines = {str(_plain(key)): _line(key) for key, _ in node.value}
+    return LocatedRow(values, _line(node), lines)
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _plain(node: Node) -> Any:
+    """Return the value of a node. A number that is an identifier, such as 007, stays a text."""
+    if isinstance(node, MappingNode):
+        return {str(_plain(key)): _plain(value) for key, value in node.value}
+    if isinstance(node, SequenceNode):
+        return [_plain(item) for item in node.value]
+    kind = str(node.tag).rpartition(":")[2]
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return node.value.lower() == "true"
+    if kind == "int" and _INTEGER.fullmatch(node.value):
+        return int(node.value)
+    return str(node.value)
+
+
+# --- JSON --------------------------------------------------------------------------------
+
+
+def parse_json(path: Path, text: str) -> list[LocatedRow]:
+    """Return the rows of a JSON array, or of JSON lines.
+
+    Raises:
+        ConfigError: not JSON, or not a list of objects.
+    """
+    decoder = json.JSONDecoder()
+    body = text.strip()
+    is_array = body.startswith("[")
+    position = text.index("[") + 1 if is_array else 0
+    rows: list[LocatedRow] = []
+    try:
+        if is_array:
+            json.loads(text)
+        while True:
+            position = _skip(text, position)
+            if position >= len(text) or (is_array and text[position] == "]"):
+                return rows
+            line = text.count("\n", 0, position) + 1
+            value, position = decoder.raw_decode(text, position)
+            if not isinstance(value, dict):
+                raise ConfigError([f"{path}:{line}: a row must be an object with keys and values"])
+            rows.append(LocatedRow(value, line, {}))
+    except json.JSONDecodeError as err:
+        raise ConfigError([f"{path}:{err.lineno}: not JSON: {err.msg}"]) from err
+
+
+def _skip(text: str, position: int) -> int:
+    found = _BETWEEN_ROWS.match(text, position)
+    return found.end() if found else position
+
+
+# --- Writing -----------------------------------------------------------------------------
+
+
+def dump_rows(suffix: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as the text of a file of their own."""
+    clean = [{key: storable(value) for key, value in row.items()} for row in rows]
+    if suffix == ".jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in clean)
+    if suffix == ".json":
+        return json.dumps(clean, ensure_ascii=False, indent=2) + "\n"
+    for row in clean:
+        for key, value in row.items():
+            if isinstance(value, str) and "\n" in value:
+                row[key] = LiteralScalarString(value)
+    out = io.StringIO()
+    yaml = YAML()
+    yaml.width = 100
+    yaml.dump(clean, out)
+    return out.getvalue()
+
+
+def with_rows(suffix: str, text: str, added: str) -> str:
+    """Return `text` with the rows of `added` at its end, both in the form of `suffix`.
+
+    YAML keeps every byte it has: the new rows go behind its last one, indented as that one is.
+    """
+    if not text.strip():
+        return added
+    if suffix == ".json":
+        return json.dumps(json.loads(text) + json.loads(added), ensure_ascii=False, indent=2) + "\n"
+    if suffix == ".jsonl":
+        return _ended(text) + added
+    root = YAML(typ="safe", pure=True).compose(text)
+    if not isinstance(root, SequenceNode):  # comments only
+        return _ended(text) + added
+    if root.flow_style:
+        return _flow_with_rows(text, added)
+    indent = " " * int(root.start_mark.column)
+    end = int(root.end_mark.index)
+    block = _LINE_WITH_TEXT.sub(indent, added)
+    if "\r\n" in text:
+        block = block.replace("\n", "\r\n")
+    return _ended(text[:end]) + block + text[end:]
+
+
+def _flow_with_rows(text: str, added: str) -> str:
+    """Add to a list in brackets, which has to be written anew; comments are kept."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 100
+    rows = yaml.load(text)
+    rows.extend(YAML().load(added))
+    rows.fa.set_block_style()
+    out = io.StringIO()
+    yaml.dump(rows, out)
+    return out.getvalue()
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file in one step: readers see the old text or the new, never a part.
+
+    Raises:
+        OSError: nothing was changed.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(target.parent)

@@ -1,0 +1,40 @@
+-- The additive sums behind every estimate of quality: add rows of any windows and segments, then
+-- compute mean, variance and interval from the totals.
+--
+-- Parameters: as in accounting.sql.
+--
+-- Columns, one row per service and segment, with w = 1 / probability, l = 1 - score of the judge,
+-- h = 1 - lexical score (0 where there is none: any fixed function of the request will do)
+--   n                       judged answers
+--   w, wl, wll              sums of w, w l, w l^2 over judged answers
+--   w2, w2l, w2ll           sums of w^2, w^2 l, w^2 l^2
+--   wh, wlh, whh, w2h, w2lh, w2hh   the sums with h, for the prediction-powered estimate
+--   max_w, min_w            largest and smallest weight among judged answers, 0 without any
+--   w_failed                weight of the answers that were drawn but could not be scored
+--   n_requests, h           count and sum of h over all eligible requests
+WITH
+{{ placed }}
+SELECT
+  service,
+  segment,
+  countIf(state = 'judged') AS n,
+  sumIf(weight, state = 'judged') AS w,
+  sumIf(weight * loss, state = 'judged') AS wl,
+  sumIf(weight * loss * loss, state = 'judged') AS wll,
+  sumIf(weight * weight, state = 'judged') AS w2,
+  sumIf(weight * weight * loss, state = 'judged') AS w2l,
+  sumIf(weight * weight * loss * loss, state = 'judged') AS w2ll,
+  sumIf(weight * local_loss, state = 'judged') AS wh,
+  sumIf(weight * loss * local_loss, state = 'judged') AS wlh,
+  sumIf(weight * local_loss * local_loss, state = 'judged') AS whh,
+  sumIf(weight * weight * local_loss, state = 'judged') AS w2h,
+  sumIf(weight * weight * loss * local_loss, state = 'judged') AS w2lh,
+  sumIf(weight * weight * local_loss * local_loss, state = 'judged') AS w2hh,
+  maxIf(weight, state = 'judged') AS max_w,
+  minIf(weight, state = 'judged') AS min_w,
+  sumIf(weight, state = 'failed') AS w_failed,
+  countIf(state != 'ineligible') AS n_requests,
+  sumIf(local_loss, state != 'ineligible') AS h
+FROM placed
+GROUP BY service, segment
+ORDER BY service, segment
