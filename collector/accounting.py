@@ -7,6 +7,8 @@ All changes happen in one thread between two awaits, so every scrape sees a cons
 
 from __future__ import annotations
 
+from prometheus_client import Counter, Gauge
+
 from collector.model import Judgement, JudgeTask, RagRequest, StoredRequest
 from collector.telemetry import BoundedLabel, Metrics
 
@@ -17,7 +19,7 @@ class Accounting:
     def __init__(self, metrics: Metrics, max_services: int = 50) -> None:
         self._metrics = metrics
         self._service = BoundedLabel(max_services)
-        metrics.accounting_difference.set(0)
+        metrics.accounting_difference.set_function(self._difference)
 
     def traffic_labels(self, request: RagRequest) -> tuple[str, str]:
         """Return the bounded (service, segment) labels of a request."""
@@ -57,7 +59,8 @@ class Accounting:
         m.waiting.labels(*labels).dec()
         if judgement.score is None:
             m.failed.labels(*labels, judgement.reason or "internal").inc()
-            m.quality_w_failed.labels(*quality).inc(weight)
+            if judgement.status == "failed":  # an answer without claims leaves nothing to estimate
+                m.quality_w_failed.labels(*quality).inc(weight)
             return
         m.judged.labels(*labels).inc()
         loss = 1.0 - judgement.score
@@ -70,3 +73,17 @@ class Accounting:
         m.quality_w2ll.labels(*quality).inc(weight * weight * loss * loss)
         for claim in judgement.claims:
             m.claims.labels(*labels, claim.verdict).inc()
+
+    def _difference(self) -> float:
+        m = self._metrics
+        entered = _sum(m.eligible) + _sum(m.carried_over)
+        return entered - sum(_sum(one) for one in (m.not_sampled, m.judged, m.failed, m.waiting))
+
+
+def _sum(metric: Counter | Gauge) -> float:
+    return sum(
+        sample.value
+        for family in metric.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    )
