@@ -1,0 +1,67 @@
+"""One module per tracing convention, and the registry that finds out which a span follows.
+
+A convention is a module with `NAME`, `FAMILIES` (first parts of the attribute names it owns)
+and `read(span) -> Facts | None`. Detection is per span, since one trace often mixes them. Where
+several recognise a span, the order of `CONVENTIONS` decides and later ones fill the gaps.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import msgspec
+
+from collector.conventions import (
+    openinference,
+    openllmetry,
+    otel_genai,
+    vector_db,
+)
+from collector.conventions.common import SESSION_KEYS, USER_KEYS, error_of, present
+from collector.conventions.facts import Facts, merge
+from collector.model import Span
+
+CONVENTIONS: tuple[ModuleType, ...] = (
+    openinference,
+    openllmetry,
+    otel_genai,
+    vector_db,
+)
+"""All conventions, the most specific first."""
+
+_FAMILIES: dict[str, tuple[ModuleType, ...]] = {
+    family: tuple(c for c in CONVENTIONS if family in c.FAMILIES)
+    for family in sorted({family for c in CONVENTIONS for family in c.FAMILIES})
+}
+
+
+def facts_of(span: Span) -> Facts | None:
+    """Return what a span says, None for one that no convention recognises.
+
+    Log records of the span count as its events; see `collector.extract`.
+    """
+    families = {key.partition(".")[0] for key in span.attributes}
+    families.update(event.name.partition(".")[0] for event in span.events)
+    candidates = {c.NAME for family in families & _FAMILIES.keys() for c in _FAMILIES[family]}
+    if not candidates:
+        return None
+    facts: Facts | None = None
+    for convention in CONVENTIONS:
+        if convention.NAME in candidates:
+            read: Facts | None = convention.read(span)
+            if read is not None:
+                facts = read if facts is None else merge(facts, read)
+    return None if facts is None else _with_identity_and_error(span, facts)
+
+
+def _with_identity_and_error(span: Span, facts: Facts) -> Facts:
+    failed, kind, message = error_of(span)
+    attributes = span.attributes
+    return msgspec.structs.replace(
+        facts,
+        conversation_id=facts.conversation_id + present(attributes, *SESSION_KEYS),
+        user_id=facts.user_id + present(attributes, *USER_KEYS),
+        failed=facts.failed or failed,
+        error_type=facts.error_type or kind,
+        error_message=facts.error_message or message,
+    )

@@ -1,0 +1,134 @@
+"""Tokens, cost, identities, errors and stages of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from collector.conventions.common import present
+from collector.conventions.facts import Facts, Payloads
+from collector.conventions.numbers import text
+from collector.conventions.payloads import Decoder
+from collector.extract.content import text_of
+from collector.extract.context import Context
+from collector.extract.tree import Node, Tree
+from collector.model import RequestError, Stage, StageKind
+
+_STAGES: frozenset[str | None] = frozenset({"retriever", "reranker", "llm", "embedding", "tool"})
+
+
+def llm_calls(tree: Tree) -> list[Node]:
+    """Return the LLM calls of a trace: one span a call, evaluations left out."""
+    return [
+        node
+        for node in tree.nodes
+        if node.kind == "llm"
+        and not node.wraps_llm_call()
+        and not any(above.kind == "evaluation" for above in node.ancestors())
+    ]
+
+
+def total(calls: Iterable[Node], value: Callable[[Facts], float | int | None]) -> float | None:
+    """Return the sum over the calls that know a value, None if none does.
+
+    Where the span of a call does not know it, the span around it may.
+    """
+    known = [v for call in calls if (v := _of_call(call, value)) is not None]
+    return sum(known) if known else None
+
+
+def _of_call(call: Node, value: Callable[[Facts], float | int | None]) -> float | int | None:
+    found = value(call.facts) if call.facts else None
+    for above in call.ancestors():
+        if found is not None or above.kind != "llm" or above.facts is None:
+            break
+        found = value(above.facts)
+    return found
+
+
+def first_of(
+    nodes: Iterable[Node], payloads: Callable[[Facts], Payloads], keys: Iterable[str]
+) -> str | None:
+    """Return the first text that one of the nodes knows.
+
+    Args:
+        nodes: where to look, in order.
+        payloads: what to look at in the facts of a node.
+        keys: attributes to look at on a span of no tracing convention.
+    """
+    names = tuple(keys)
+    for node in nodes:
+        attributes = node.span.attributes
+        for payload in payloads(node.facts) if node.facts else present(attributes, *names):
+            found = text(payload() if callable(payload) else payload)
+            if found is not None:
+                return found
+    return None
+
+
+def request_error(tree: Tree, root: Node, answer: str | None) -> RequestError | None:
+    """Return the error that ended the request, None if it ended well.
+
+    It failed if its outermost span did, or if nothing was answered and a step failed. A failed
+    step below a root that is fine was recovered from. The deepest failed step says why.
+    """
+    failed = [node for node in tree.nodes if _failed(node)]
+    if not failed or not _ended_badly(tree, root, answer):
+        return None
+    stages = [node for node in failed if node.kind in _STAGES]
+    deepest = max(stages or failed, key=lambda node: (node.depth, node.end_ns))
+    facts = deepest.facts
+    return RequestError(
+        stage=deepest.kind if deepest.kind in _STAGES else None,
+        type=facts.error_type if facts else None,
+        message=facts.error_message if facts else text(deepest.span.status_message),
+    )
+
+
+def _failed(node: Node) -> bool:
+    return node.facts.failed if node.facts else node.span.status_code == 2
+
+
+def _ended_badly(tree: Tree, root: Node, answer: str | None) -> bool:
+    entries = tree.entries()
+    if root.span.status_code == 2:
+        return True
+    if answer is not None:
+        return bool(entries) and entries[-1].span.status_code == 2
+    return root.span.status_code == 0 or any(_failed(entry) for entry in entries)
+
+
+def stages_of(tree: Tree, calls: list[Node], context: Context, decoder: Decoder) -> list[Stage]:
+    """Return the steps of a request in order of start; a step reported twice counts once."""
+    kinds: dict[str, StageKind] = {}
+    for node in tree.nodes:
+        if node.kind == "embedding" and not node.has_below("embedding"):
+            kinds[node.span.span_id] = "embedding"
+        elif node.kind == "tool":
+            kinds[node.span.span_id] = "tool"
+    kinds |= {node.span.span_id: "llm" for node in calls}
+    kinds |= {node.span.span_id: "retriever" for node in context.retrievers}
+    kinds |= {node.span.span_id: "reranker" for node in context.rerankers}
+    return [
+        _stage(node, kinds[node.span.span_id], context, decoder)
+        for node in tree.nodes
+        if node.span.span_id in kinds
+    ]
+
+
+def _stage(node: Node, kind: StageKind, context: Context, decoder: Decoder) -> Stage:
+    facts = node.facts
+    searches = kind in ("retriever", "reranker")
+    query = None
+    if facts is not None and searches:
+        query = text_of(facts.query or facts.input, decoder, question=True)
+    error = None
+    if _failed(node):
+        error = (facts.error_type or facts.error_message if facts else None) or "error"
+    return Stage(
+        kind=kind,
+        name=node.span.name or None,
+        query=query,
+        latency_ms=node.latency_ms,
+        documents=context.counts.get(node.span.span_id) if searches else None,
+        error=error,
+    )
