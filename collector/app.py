@@ -35,6 +35,7 @@ from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
 from sinks.dead_letters import DeadLetterFile
+from sinks.migrate import migrate_url
 
 _GAUGE_SECONDS = 1.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -110,7 +111,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             topic: await journal.consumer(topic, "groundwatch")
             for topic in (TELEMETRY, SIGNALS, JUDGE)
         }
-        dead_letters = DeadLetterFile(config.data_dir / "dead-letters.jsonl")
+        dead_letters = DeadLetterFile(config.data_dir)
         accounting = Accounting(metrics)
         processor = Processor(
             consumer=consumers[TELEMETRY],
@@ -268,7 +269,7 @@ async def migrate_store(config: Config, *, dry_run: bool) -> list[str]:
     """Bring the tables of the store up to date; return what was, or would be, applied."""
     if config.store_url.startswith("chdb:"):
         config.data_dir.mkdir(parents=True, exist_ok=True)
-    return await asyncio.to_thread(migrate_url, config.store_url, config.store, dry_run=dry_run)
+    return await asyncio.to_thread(migrate_url, config.store_url, dry_run=dry_run)
 
 
 @asynccontextmanager

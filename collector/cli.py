@@ -30,6 +30,7 @@ from collector.extract import extract as extract_request
 from collector.model import NotARequest
 from collector.telemetry import configure_logging
 from dashboards import terminal
+from dashboards.candidates import golden_row
 from dashboards.review.render import render
 from dashboards.windows import Window, last, week
 from sinks import golden_file
@@ -210,9 +211,8 @@ def golden_export(
 ) -> None:
     """Add candidates to a golden file as drafts, leaving out questions it already has."""
     found = _candidates(config, since, week_name, limit)
-    rows = [golden_file.row_of(candidate) for candidate in found]
-    result = golden_file.append(file, rows)
-    print(f"{file}: {result.added} added, {result.duplicates} already there")
+    result = golden_file.append(file, [golden_row(candidate) for candidate in found])
+    print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
 
 
 def main() -> NoReturn:

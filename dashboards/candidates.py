@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from collector.redaction import redact
+from sinks.golden_file import GoldenRow
 
 Row = Mapping[str, Any]
 
@@ -15,7 +16,8 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
     """Draft a golden row from the worst turn of a conversation; None without its question.
 
     Sources are suggestions: the documents that support a claim, then those that are cited. The
-    reference answer is left for a person to write. Personal data is masked.
+    reference answer is left for a person to write, and whether the question can be answered at all
+    is a guess: yes where a source was found. Personal data is masked.
 
     Args:
         conversation: as made by `conversation_of`.
@@ -31,14 +33,15 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
     ranks = [c["document_rank"] for c in supporting] + [
         d["rank"] for d in turn["documents"] if d["cited"]
     ]
+    sources = _sources(turn["documents"], ranks)
     return {
         "id": f"live-{blake2b(question.lower().encode(), digest_size=5).hexdigest()}",
         "question": question,
         "segment": conversation["segment"],
         "reference_answer": None,
-        "gold_sources": _sources(turn["documents"], ranks),
+        "gold_sources": sources,
         "quotes": [redact(c["quote"]) for c in supporting if c["quote"]][:3],
-        "answerable": None,
+        "answerable": bool(sources),
         "draft": True,
         "provenance": {
             "trace_id": turn["trace_id"],
@@ -50,6 +53,20 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
             "inclusion_probability": turn["probability"],
         },
     }
+
+
+def golden_row(candidate: Row) -> GoldenRow:
+    """Return a candidate as a row of a golden file, marked as a draft, with its provenance."""
+    return GoldenRow(
+        id=candidate["id"],
+        question=candidate["question"],
+        segment=candidate["segment"],
+        gold_sources=candidate["gold_sources"],
+        quotes=candidate["quotes"],
+        answerable=candidate["answerable"],
+        trace_id=candidate["provenance"]["trace_id"],
+        extra={"draft": True, "provenance": candidate["provenance"]},
+    )
 
 
 def _sources(documents: Iterable[Row], ranks: list[int]) -> list[str]:

@@ -6,7 +6,6 @@ python -m tests.readme_tables writes them; with --check it only compares.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,10 +72,12 @@ def rendered(text: str) -> str:
         "commands": _table(("command", "what it does"), command_rows()),
     }
     for name, table in tables.items():
-        block = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-        text, found = block.subn(lambda m, t=table: m[1] + t + m[2], text)
-        if found != 1:
+        begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+        before, found_begin, rest = text.partition(begin)
+        _, found_end, after = rest.partition(end)
+        if not (found_begin and found_end):
             raise SystemExit(f"README.md: the markers of the table {name} are missing")
+        text = before + begin + table + end + after
     return text
 
 

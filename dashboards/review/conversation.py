@@ -92,7 +92,7 @@ def _turn(row: Row) -> dict[str, Any]:
         "diagnosis": {
             "name": diagnosis.name,
             "cause": diagnosis.cause,
-            "advice": diagnosis.advice,
+            "advice": diagnosis.what_to_do,
         },
     }
 

@@ -56,8 +56,8 @@ def _freshen(request: ExportTraceServiceRequest, rng: random.Random) -> None:
     ids: dict[bytes, bytes] = {b"": b""}
     replaced = {old: " ".join(rng.choices(_PROSE.split(), k=150)) for old in _TEXTS}
     for span in spans:
-        for old in (span.trace_id, span.span_id, span.parent_span_id):
-            ids.setdefault(old, rng.randbytes(len(old)))
+        for old_id in (span.trace_id, span.span_id, span.parent_span_id):
+            ids.setdefault(old_id, rng.randbytes(len(old_id)))
     for span in spans:
         span.trace_id = ids[span.trace_id]
         span.span_id = ids[span.span_id]
