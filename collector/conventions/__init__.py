@@ -12,10 +12,18 @@ from types import ModuleType
 import msgspec
 
 from collector.conventions import (
+    genkit,
+    google_adk,
+    haystack,
+    langfuse,
+    langsmith,
+    logfire,
+    mlflow,
     openinference,
     openllmetry,
     otel_genai,
     vector_db,
+    vercel_ai,
 )
 from collector.conventions.common import SESSION_KEYS, USER_KEYS, error_of, present
 from collector.conventions.facts import Facts, merge
@@ -23,7 +31,15 @@ from collector.model import Span
 
 CONVENTIONS: tuple[ModuleType, ...] = (
     openinference,
+    langfuse,
+    mlflow,
+    langsmith,
+    vercel_ai,
     openllmetry,
+    haystack,
+    logfire,
+    google_adk,
+    genkit,
     otel_genai,
     vector_db,
 )
@@ -42,6 +58,7 @@ def facts_of(span: Span) -> Facts | None:
     """
     families = {key.partition(".")[0] for key in span.attributes}
     families.update(event.name.partition(".")[0] for event in span.events)
+    families.add(span.name.partition(".")[0])
     candidates = {c.NAME for family in families & _FAMILIES.keys() for c in _FAMILIES[family]}
     if not candidates:
         return None

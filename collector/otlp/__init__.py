@@ -13,6 +13,7 @@ from collector.otlp.bodies import (
     decode_logs,
     decode_traces,
 )
+from collector.otlp.json_values import clean_json, parse_json
 from collector.otlp.merge import (
     collect_trace,
     decode_trace,
@@ -26,6 +27,7 @@ __all__ = [
     "Canonical",
     "canonical_logs",
     "canonical_traces",
+    "clean_json",
     "collect_trace",
     "decode_logs",
     "decode_trace",
@@ -33,5 +35,6 @@ __all__ = [
     "encode_trace",
     "join_spans",
     "merge_traces",
+    "parse_json",
     "version_of",
 ]

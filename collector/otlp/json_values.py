@@ -58,6 +58,24 @@ def parse_json(body: bytes) -> Any:
         ) from None
 
 
+def clean_json(value: Any, depth: int = 64) -> Any:
+    """Return a JSON value that can be stored: valid Unicode, numbers of at most 64 bits.
+
+    What is nested deeper than `depth` levels is left out.
+    """
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int) and not -_INT64 <= value < _UINT64:
+        return float(value) if abs(value) < 2**1000 else math.copysign(math.inf, value)
+    if isinstance(value, dict | list) and depth <= 0:
+        return None
+    if isinstance(value, dict):
+        return {_text(key): clean_json(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean_json(item, depth - 1) for item in value]
+    return value
+
+
 def _too_deep() -> MalformedPayload:
     return MalformedPayload("body: JSON is nested too deep; send attribute values flatter")
 
