@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from collector.conventions.payloads import nested
 
 _MAX_DEPTH = 6
+_BODY_KEYS = ("content", "parts", "tool_calls", "_content")
 _ROLES = {
     "human": "user",
     "humanmessage": "user",
@@ -172,13 +173,13 @@ def _of_mapping(value: Mapping[str, Any], depth: int = _MAX_DEPTH) -> Message | 
     if isinstance(inner, Mapping) and "content" not in value and "parts" not in value:
         return _of_mapping(inner, depth - 1)
     role = _role(value)
-    if role is None and not any(k in value for k in ("content", "parts", "tool_calls")):
+    if role is None and not any(k in value for k in _BODY_KEYS):
         return None
     return _with_role(value, role)
 
 
 def _role(value: Mapping[str, Any]) -> str | None:
-    name = value.get("role") or value.get("type")
+    name = value.get("role") or value.get("_role") or value.get("type")
     if name in ("constructor", None) and isinstance(value.get("id"), list) and value["id"]:
         name = value["id"][-1]
     return role_of(name)

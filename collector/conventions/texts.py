@@ -140,7 +140,7 @@ def _plain(text: str) -> str | None:
 
 def _is_message(value: Mapping[str, Any]) -> bool:
     return (
-        role_of(value.get("role")) is not None
+        role_of(value.get("role") or value.get("_role")) is not None
         or role_of(value.get("type")) is not None
         or value.get("lc") is not None
     )
