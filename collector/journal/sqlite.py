@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from collector.config import JournalConfig
 from collector.errors import GroundwatchError, Overloaded, TransientDependencyError
 from collector.journal.sqlite_file import JournalFile, Row
-from collector.ports import Entry, Record
+from collector.ports import Consumer, Entry, Record
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, SystemClock
 
@@ -124,7 +124,7 @@ class SqliteJournal:
         self._queue.put(_Append(rows, size, done))
         await done
 
-    async def consumer(self, topic: str, group: str) -> SqliteConsumer:
+    async def consumer(self, topic: str, group: str) -> Consumer:
         """Join a consumer group; one member at a time is given records, the others wait.
 
         A group seen for the first time starts at the oldest record that is still there.

@@ -1,0 +1,111 @@
+"""From a checked body to a durable entry: what all receivers share, counted by transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal, ParamSpec, TypeVar, get_args
+
+import msgspec
+
+from collector.model import Signal, SignalKind
+from collector.otlp import Canonical, canonical_logs, canonical_traces
+from collector.ports import SIGNALS, TELEMETRY, Entry, Journal
+from collector.signals import ParsedSignals, parse_signals, target_of
+from collector.telemetry import Metrics
+
+INLINE_BYTES = 256 * 1024
+"""Bodies up to here are read on the event loop; a thread costs more than it saves."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+TelemetryKind = Literal["otlp_traces", "otlp_logs"]
+REFUSALS = (
+    "malformed",
+    "too_large",
+    "encoding",
+    "unauthenticated",
+    "not_found",
+    "method",
+    "metrics_not_kept",
+    "journal",
+    "disk",
+    "memory",
+    "unavailable",
+    "internal",
+)
+"""Every reason an ingest call is refused for, as counted."""
+
+
+class Intake:
+    """Appends what senders bring to the journal and counts it. Returns once it is durable."""
+
+    def __init__(self, journal: Journal, metrics: Metrics, transport: Literal["http", "grpc"]):
+        """Start all counters of this transport at 0, so that a first refusal is an increase."""
+        self._journal = journal
+        self._metrics = metrics
+        self._transport = transport
+        for counter in (
+            metrics.spans_received,
+            metrics.logs_received,
+            metrics.bytes_received,
+            metrics.rejected_items,
+        ):
+            counter.labels(transport)
+        for reason in REFUSALS:
+            metrics.refused.labels(transport, reason)
+        if transport == "http":
+            for kind in get_args(SignalKind):
+                metrics.signals_received.labels(kind)
+
+    async def telemetry(self, kind: TelemetryKind, body: bytes, content_type: str) -> Canonical:
+        """Append an OTLP body and return what was kept of it and what was not.
+
+        Raises:
+            MalformedPayload: the body cannot be read at all.
+            Overloaded: the journal is full; nothing was appended.
+            DependencyError: the journal failed; a retry may double the body, which is harmless.
+        """
+        read: Callable[[bytes, str], Canonical] = (
+            canonical_traces if kind == "otlp_traces" else canonical_logs
+        )
+        found = await compute(len(body), read, body, content_type)
+        if found.spans:
+            await self._journal.append([Entry(TELEMETRY, kind, "", found.body)])
+        received = (
+            self._metrics.spans_received if kind == "otlp_traces" else self._metrics.logs_received
+        )
+        received.labels(self._transport).inc(found.spans)
+        self._metrics.bytes_received.labels(self._transport).inc(len(body))
+        self._metrics.rejected_items.labels(self._transport).inc(found.rejected)
+        return found
+
+    async def signals(self, body: bytes, received_at: datetime) -> ParsedSignals:
+        """Append a body of signals, one entry for each target. Raises as `telemetry` does."""
+        found = await compute(len(body), parse_signals, body, received_at)
+        by_target: dict[str, list[Signal]] = {}
+        for signal in found.signals:
+            by_target.setdefault(target_of(signal), []).append(signal)
+        await self._journal.append(
+            [
+                Entry(SIGNALS, "signals", target, msgspec.json.encode(signals))
+                for target, signals in by_target.items()
+            ]
+        )
+        for signal in found.signals:
+            self._metrics.signals_received.labels(signal.kind).inc()
+        self._metrics.bytes_received.labels(self._transport).inc(len(body))
+        self._metrics.rejected_items.labels(self._transport).inc(len(found.rejected))
+        return found
+
+    def refused(self, reason: str) -> None:
+        """Count a call that was refused for one of `REFUSALS`."""
+        self._metrics.refused.labels(self._transport, reason).inc()
+
+
+async def compute(size: int, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Call a function over `size` bytes: at once, or in a thread where it would hold the loop."""
+    if size <= INLINE_BYTES:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)

@@ -1,0 +1,257 @@
+"""The OTLP/HTTP receiver and `POST /v1/signals`: a bare ASGI app, for its speed.
+
+A body is answered 200 once it is in the journal, never before. What may succeed later is
+answered 429 or 503 with Retry-After, which exporters retry; 500 would make them drop the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, cast, get_args
+
+import structlog
+from pydantic import SecretStr
+from starlette.types import Receive, Scope, Send
+
+from collector.config import ReceiveConfig
+from collector.errors import GroundwatchError, MalformedPayload, Overloaded
+from collector.ports import Journal
+from collector.receivers.compression import BodyTooLarge, UnknownEncoding, decompress
+from collector.receivers.intake import Intake, compute
+from collector.receivers.login import HOW_TO_LOG_IN, may_send
+from collector.receivers.replies import (
+    JSON,
+    PROTOBUF,
+    Format,
+    Reply,
+    error_reply,
+    format_of,
+    json_reply,
+    retry_after,
+    telemetry_reply,
+)
+from collector.telemetry import Metrics, RateLimitedLog
+from collector.timing import Clock, SystemClock
+
+BODIES_IN_MEMORY = 4
+"""Bodies of the largest allowed size that may be in memory at once, over all connections."""
+
+RETRY_SECONDS = 5.0
+"""When to come back after a failure that says nothing about its length."""
+
+Target = Literal["traces", "logs", "metrics", "signals"]
+WHERE_TO_POST = (
+    "post to /v1/traces, /v1/logs, /v1/metrics or /v1/signals; for OpenTelemetry SDKs set "
+    "OTEL_EXPORTER_OTLP_ENDPOINT to scheme, host and port alone, they add the path"
+)
+
+
+class _Refused(GroundwatchError):
+    """A request that is refused for what it is, before or without a look into its body."""
+
+    def __init__(
+        self, status: int, reason: str, message: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.headers = headers or {}
+
+
+class _Gone(Exception):
+    """The client hung up before its body was complete."""
+
+
+class _Request(NamedTuple):
+    """What counts of a request beside its body."""
+
+    method: str
+    path: str
+    content_type: str
+    encoding: str
+    authorization: str
+    length: int
+
+
+def build_app(
+    journal: Journal,
+    config: ReceiveConfig,
+    metrics: Metrics,
+    token: SecretStr | None,
+    clock: Clock | None = None,
+) -> OtlpHttpApp:
+    """Return the ASGI app of port 4318.
+
+    Args:
+        journal: where bodies go before they are acknowledged.
+        config: largest body.
+        metrics: where calls are counted, as transport `http`.
+        token: what senders must show; None lets everybody in.
+        clock: the time of signals that give none; the machine's by default.
+    """
+    return OtlpHttpApp(journal, config, metrics, token, clock or SystemClock())
+
+
+class OtlpHttpApp:
+    """ASGI app; see `build_app`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        config: ReceiveConfig,
+        metrics: Metrics,
+        token: SecretStr | None,
+        clock: Clock,
+    ) -> None:
+        """Hold what `build_app` was given."""
+        self._intake = Intake(journal, metrics, "http")
+        self._max_bytes = config.max_body_bytes
+        self._token = token
+        self._clock = clock
+        self._in_memory = 0
+        self._log = RateLimitedLog()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        try:
+            reply = await self._reply(_request_of(scope), receive)
+        except _Gone:
+            return
+        headers = {**reply.headers, "content-length": str(len(reply.body))}
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    async def _reply(self, request: _Request, receive: Receive) -> Reply:
+        form = format_of(request.content_type)
+        try:
+            target = _target_of(request)
+            self._check_login(request)
+            with self._memory() as take:
+                body = await self._body(request, receive, take)
+                form = JSON if target == "signals" else format_of(request.content_type, body)
+                return await self._take_in(target, body, request.content_type, form)
+        except GroundwatchError as err:
+            return self._refusal(err, form)
+        except _Gone:
+            raise
+        except Exception as err:
+            # Its message may hold what a user wrote, so only its type is told.
+            structlog.get_logger().error("request_failed", error=type(err).__name__)
+            self._intake.refused("internal")
+            return error_reply(500, "the agent has a bug; its log names it", form)
+
+    def _check_login(self, request: _Request) -> None:
+        if not may_send(request.authorization, self._token):
+            headers = {"www-authenticate": "Bearer"}
+            raise _Refused(401, "unauthenticated", HOW_TO_LOG_IN, headers)
+
+    async def _take_in(self, target: Target, body: bytes, content_type: str, form: Format) -> Reply:
+        if target == "traces":
+            found = await self._intake.telemetry("otlp_traces", body, content_type)
+            return telemetry_reply("otlp_traces", found, form)
+        if target == "logs":
+            found = await self._intake.telemetry("otlp_logs", body, content_type)
+            return telemetry_reply("otlp_logs", found, form)
+        if target == "signals":
+            parsed = await self._intake.signals(body, self._clock.now())
+            return json_reply({"accepted": len(parsed.signals), "rejected": parsed.rejected})
+        # One exporter often sends all three, and an error would fill its log for nothing.
+        self._intake.refused("metrics_not_kept")
+        return json_reply({}) if form == JSON else Reply(200, {"content-type": PROTOBUF}, b"")
+
+    async def _body(
+        self, request: _Request, receive: Receive, take: Callable[[int], None]
+    ) -> bytes:
+        """Read the body and decompress it, under all bounds."""
+        if request.length > self._max_bytes:
+            raise BodyTooLarge(self._max_bytes)
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            chunk = message.get("body", b"")
+            more = message.get("more_body", False)
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise BodyTooLarge(self._max_bytes)
+            take(len(chunk))
+            chunks.append(chunk)
+        raw = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if not request.encoding:
+            return raw
+        likely_size = 4 * len(raw)
+        body = await compute(likely_size, decompress, raw, request.encoding, self._max_bytes)
+        take(len(body))
+        return body
+
+    @contextmanager
+    def _memory(self) -> Iterator[Callable[[int], None]]:
+        """Give out a function that takes bytes of the memory for bodies, until the end."""
+        held = 0
+
+        def take(size: int) -> None:
+            nonlocal held
+            if self._in_memory + size > BODIES_IN_MEMORY * self._max_bytes:
+                raise Overloaded("memory", retry_after_seconds=1.0)
+            held += size
+            self._in_memory += size
+
+        try:
+            yield take
+        finally:
+            self._in_memory -= held
+
+    def _refusal(self, err: GroundwatchError, form: Format) -> Reply:
+        """Count and answer a request that was not taken in."""
+        status, reason, message, headers = self._explain(err)
+        self._intake.refused(reason)
+        return error_reply(status, message, form, headers)
+
+    def _explain(self, err: GroundwatchError) -> tuple[int, str, str, dict[str, str]]:
+        """Return status, reason as counted, message and headers for an error."""
+        if isinstance(err, _Refused):
+            return err.status, err.reason, str(err), err.headers
+        if isinstance(err, MalformedPayload):
+            return 400, "malformed", str(err), {}
+        if isinstance(err, BodyTooLarge):
+            return 413, "too_large", str(err), {}
+        if isinstance(err, UnknownEncoding):
+            return 415, "encoding", str(err), {"accept-encoding": "gzip, deflate"}
+        if isinstance(err, Overloaded):
+            return 429, err.reason, str(err), retry_after(err.retry_after_seconds)
+        self._log.warning("journal_unavailable", error=str(err))
+        message = "the journal cannot be written now; the log of the agent says why"
+        return 503, "unavailable", message, retry_after(RETRY_SECONDS)
+
+
+def _request_of(scope: Scope) -> _Request:
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    length = headers.get(b"content-length", "")
+    return _Request(
+        method=scope["method"],
+        path=scope["path"],
+        content_type=headers.get(b"content-type", ""),
+        encoding=headers.get(b"content-encoding", ""),
+        authorization=headers.get(b"authorization", ""),
+        length=int(length) if length.isdecimal() else 0,
+    )
+
+
+def _target_of(request: _Request) -> Target:
+    """Find out what a request brings, by how its path ends.
+
+    Exporters are often given a URL that already has a path, and add theirs: what comes is
+    /v1/traces/v1/traces, or a prefix of another product. No need to lose spans over that.
+    """
+    for target in get_args(Target):
+        if request.path.rstrip("/").endswith(f"/v1/{target}"):
+            if request.method != "POST":
+                raise _Refused(405, "method", "only POST is answered here", {"allow": "POST"})
+            return cast(Target, target)
+    raise _Refused(404, "not_found", WHERE_TO_POST)
