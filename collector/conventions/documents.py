@@ -90,6 +90,7 @@ _SCORES: tuple[tuple[str, ScoreKind], ...] = (
 _DISTANCES = ("distance", "_distance", "vector_distance", "$vecDist")
 _INNER = ("node", "document", "doc", "_source", "payload", "fields", "entity")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "cmetadata", "_source", "properties")
+_PART_KEYS = frozenset({"type", "text", "annotations", "citations"})
 _NODE_REPR = re.compile(r"NodeWithScore\(.*?id_=['\"]?([^,)'\"]+).*?score=(-?[\d.eE+-]+|None)")
 
 
@@ -188,7 +189,7 @@ def _checked(items: list[Any], depth: int, *, strict: bool) -> list[Any] | None:
         return None if strict else items
     if not isinstance(first, Mapping):
         return None
-    if first.get("type") == "text" and isinstance(first.get("text"), str):
+    if isinstance(first.get("text"), str) and first.keys() <= _PART_KEYS and strict:
         return _list_in(nested(first["text"]), depth - 1, strict=strict)
     return items if _looks_like_document(first, strict=strict) else None
 

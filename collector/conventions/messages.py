@@ -29,7 +29,7 @@ _ROLES = {
     "toolmessage": "tool",
     "function": "tool",
 }
-_MESSAGE_LISTS = ("messages", "input_messages", "all_messages", "chat_history", "history")
+_MESSAGE_LISTS = ("messages", "input_messages", "all_messages", "contents", "chat_history")
 _TOOL_CALL_KEYS = ("tool_calls", "toolUse", "functionCall", "function_call", "tool_use")
 _TOOL_CALL_PARTS = ("tool_call", "tool_use", "tool-call", "function_call", "function")
 _TOOL_RESULT_PARTS = ("tool_call_response", "tool_result", "tool-result", "function_call_output")

@@ -125,8 +125,11 @@ def _inputs_in_output(value: Any) -> Any:
 
 
 def _messages(attributes: Attributes, prefix: str, default_role: str) -> list[Message]:
+    items = list(indexed(attributes, prefix).values())
+    if not items and f"{prefix}.content" in attributes:
+        items = [{key: attributes.get(f"{prefix}.{key}") for key in ("role", "content")}]
     messages = []
-    for item in indexed(attributes, prefix).values():
+    for item in items:
         role = role_of(item.get("role")) or default_role
         content = nested(item.get("content", item.get("text")))
         calls = any(key.startswith("tool_calls.") for key in item)

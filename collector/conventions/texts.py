@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,6 +42,7 @@ _QUESTION_KEYS = (
     "input_text",
     "text",
     "content",
+    "contents",
     "parts",
     "q",
     "request",
@@ -76,6 +78,8 @@ _ANSWER_KEYS = (
     "value",
     "body",
 )
+_NOT_CONTENT = ("context", "documents", "id", "status", "error", "model")
+_OBJECT_REPR = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
 _NOT_TEXT = ("<generator object", "<async_generator", "<object ", "<coroutine")
 
 
@@ -131,7 +135,7 @@ def answer_in(value: Any, depth: int = _MAX_DEPTH) -> str | None:
             found = answer_in(value[key], depth - 1)
             if found is not None:
                 return found
-    return _by_component(value, _ANSWERED, answer_in, depth)
+    return _by_component(value, _ANSWERED, answer_in, depth) or _only_text(value)
 
 
 def _plain(text: str) -> str | None:
@@ -150,7 +154,7 @@ def _question_in_list(value: list[Any] | tuple[Any, ...], depth: int) -> str | N
     messages = messages_of(value)
     if messages and any(message.role == "user" for message in messages):
         return last_user_text(messages)
-    texts = [item for item in value if isinstance(item, str) and item.strip()]
+    texts = [i for i in value if isinstance(i, str) and i.strip() and not _OBJECT_REPR.match(i)]
     if texts:
         return _plain(max(texts, key=lambda item: (" " in item.strip(), len(item))))
     for item in value:
@@ -195,5 +199,5 @@ def _only_text(value: Mapping[str, Any]) -> str | None:
     """Return the single member of an object that has just one, if it is text."""
     if len(value) != 1:
         return None
-    (only,) = value.values()
-    return _plain(only) if isinstance(only, str) else None
+    ((key, only),) = value.items()
+    return _plain(only) if isinstance(only, str) and key not in _NOT_CONTENT else None

@@ -50,7 +50,7 @@ def read_content(tree: Tree, calls: list[Node], decoder: Decoder) -> Content:
     own = _own_calls(calls)
     final, final_answer, tools_only = _final_call(own, decoder)
     if len(outer) > 1 and final is not None and all(entry.kind == "llm" for entry in outer):
-        return Content(_asked(final, decoder), final_answer, final, final_answer is None)
+        return Content(_asked(final, decoder), final_answer, final, tools_only)
     question = _first_question(outer, decoder)
     answer = _first_answer(outer, decoder)
     if question is None and final is not None:
@@ -101,19 +101,18 @@ def _own_calls(calls: list[Node]) -> list[Node]:
 
 
 def _final_call(calls: list[Node], decoder: Decoder) -> tuple[Node | None, str | None, bool]:
-    """Return the last call that answered, its answer, and whether calls only called tools."""
+    """Return the last call that answered, its answer, and whether all ended in a tool call."""
     ordered = sorted(calls, key=lambda n: (n.end_ns, n.start_ns, n.span.span_id), reverse=True)
     ordered.sort(key=lambda n: _SIDE_CALL.search(n.span.name) is not None)
-    tools_only = False
     for call in ordered:
-        messages = _messages(call.facts.output_messages if call.facts else (), decoder)
-        answer = last_assistant_text(messages)
-        if answer is None and not messages and call.facts is not None:
-            answer = text_of(call.facts.output, decoder, question=False)
+        answer = _answered(call, decoder)
         if answer is not None:
             return call, answer, False
-        tools_only = tools_only or ends_in_tool_call(messages)
-    return (ordered[0] if ordered else None), None, tools_only
+    if not ordered:
+        return None, None, False
+    last = max(calls, key=lambda n: (n.end_ns, n.start_ns, n.span.span_id))
+    said = _messages(last.facts.output_messages if last.facts else (), decoder)
+    return ordered[0], None, ends_in_tool_call(said)
 
 
 def _messages(payloads: Payloads, decoder: Decoder) -> list[Message]:
@@ -182,10 +181,21 @@ def _answer_of(entry: Node, decoder: Decoder) -> str | None:
     for node in (entry, *(c for c in reversed(entry.children) if c.kind in ("agent",))):
         if node.facts is None or node.kind == "tool":
             continue
-        messages = _messages(node.facts.output_messages, decoder)
-        found = last_assistant_text(messages)
-        if found is None:
-            found = text_of(node.facts.output, decoder, question=False)
+        found = _answered(node, decoder)
         if found is not None:
             return found
     return None
+
+
+def _answered(node: Node, decoder: Decoder) -> str | None:
+    """Return what a node answered: a chat by its messages, anything else by its output first."""
+    if node.facts is None:
+        return None
+    if node.kind != "llm":
+        found = text_of(node.facts.output, decoder, question=False)
+        if found is not None:
+            return found
+    messages = _messages(node.facts.output_messages, decoder)
+    if messages or node.kind != "llm":
+        return last_assistant_text(messages)
+    return text_of(node.facts.output, decoder, question=False)

@@ -68,8 +68,8 @@ def first_of(
 def request_error(tree: Tree, root: Node, answer: str | None) -> RequestError | None:
     """Return the error that ended the request, None if it ended well.
 
-    It failed if its outermost span did, or if nothing was answered and a step failed. A failed
-    step below a root that is fine was recovered from. The deepest failed step says why.
+    It failed if its outermost span did, or if nothing was answered and the last step failed. A
+    failed step below a root that is fine was recovered from. The deepest failed step says why.
     """
     failed = [node for node in tree.nodes if _failed(node)]
     if not failed or not _ended_badly(tree, root, answer):
@@ -89,12 +89,14 @@ def _failed(node: Node) -> bool:
 
 
 def _ended_badly(tree: Tree, root: Node, answer: str | None) -> bool:
+    if root.span.status_code != 0:
+        return root.span.status_code == 2
     entries = tree.entries()
-    if root.span.status_code == 2:
-        return True
     if answer is not None:
-        return bool(entries) and entries[-1].span.status_code == 2
-    return root.span.status_code == 0 or any(_failed(entry) for entry in entries)
+        return len(entries) == 1 and entries[0].span.status_code == 2
+    steps = [node for node in tree.nodes if node.kind in _STAGES]
+    last = max(steps, key=lambda node: (node.end_ns, node.depth), default=None)
+    return any(_failed(entry) for entry in entries) or (last is not None and _failed(last))
 
 
 def stages_of(tree: Tree, calls: list[Node], context: Context, decoder: Decoder) -> list[Stage]:
