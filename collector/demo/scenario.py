@@ -231,7 +231,7 @@ def _signals(
         (0.12, "thumbs_up"),
         (0.20, "copy"),
         (0.28, "citation_click"),
-        (0.31, "thumbs_down"),
+        (0.30, "thumbs_down"),
     )
     chosen = next((signal for below, signal in by_mood if mood < below), None)
     if chosen is None:
@@ -295,5 +295,5 @@ def found_by(item: PlantedAnswer) -> FoundBy:
 
 
 def _any_channel(rng: random.Random) -> Channel:
-    channels: tuple[Channel, Channel] = ("web", "app")
-    return rng.choice(channels)
+    """Draw a channel so that both get about half: most planted failures are on the web."""
+    return "app" if rng.random() < 0.6 else "web"
