@@ -131,7 +131,7 @@ def _same_facts(part: str, window: str) -> bool:
 
 
 def _negations(text: str) -> Counter[str]:
-    return Counter(word for word in text.split() if word in NEGATIONS or word == "t")
+    return Counter(word for word in text.split() if word in NEGATIONS)
 
 
 def _filled(text: str | None) -> bool:

@@ -1,30 +1,38 @@
 """The free local judge: is each claim's content found together in one place of the context?
 
 It runs on all traffic, without a model and without network. It knows words, not meaning: expect
-a balanced accuracy of .64 to .80 on real claims, and calibrate it before trusting it.
+a balanced accuracy of .70 to .85 on real claims, and calibrate it before trusting it.
+
+A claim's support is the weighted share of its words found within five neighbouring sentences,
+averaged with the share found anywhere in the context. Names and numbers weigh more, words of
+grammar less; a number that is nowhere, or a statement turned round by a negation, cuts it.
 """
 
+from __future__ import annotations
+
 import math
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from collector.model import Claim, Document, Judgement, RagRequest, Verdict
+from collector.model import Claim, Judgement, RagRequest, Verdict
 from scorers import faithfulness
 from scorers.lexical_claims import split_claims
-from scorers.lexical_text import fold, language, numbers, sentences, stems
+from scorers.lexical_evidence import Context, Evidence
+from scorers.lexical_text import language
 from scorers.refusal import is_refusal
 
 FINGERPRINT = "lexical-1"
-SUPPORTED_FROM = 0.65
-_NUMBER_PENALTY = 0.6
+SUPPORTED_FROM = 0.75
+_CONTRADICTED_FROM = 0.7
+_NUMBER_FACTOR = 0.7
+_CONFLICT_FACTOR = 0.6
 
 
 class LexicalResult(NamedTuple):
     """What the local judge says of one answer.
 
-    `score` is the mean support of the claims, in [0, 1], a continuous covariate; None with a
-    `reason` of `collector.model.UNSCORED_REASONS` where there is nothing to measure.
+    `score` is the mean support of the claims, weighted by their length, in [0, 1]: a continuous
+    covariate, not a share of claims. It is None, with a `reason` of
+    `collector.model.UNSCORED_REASONS`, where there is nothing to measure.
     """
 
     score: float | None
@@ -32,15 +40,8 @@ class LexicalResult(NamedTuple):
     reason: str | None
 
 
-class _Sentence(NamedTuple):
-    rank: int
-    text: str
-    stems: frozenset[str]
-    numbers: frozenset[str]
-
-
 def lexical_score(request: RagRequest) -> LexicalResult:
-    """Score one answer against its documents, claim by claim. Pure; well under a millisecond."""
+    """Score one answer against its documents, claim by claim. Pure; about a millisecond."""
     reason = faithfulness.unscored_reason(request)
     answer = request.answer or ""
     if reason is None and is_refusal(answer):
@@ -51,11 +52,18 @@ def lexical_score(request: RagRequest) -> LexicalResult:
     texts = split_claims(answer, code)
     if not texts:
         return LexicalResult(None, [], "no_claims")
-    context = _Context(request.documents, code)
-    judged = [context.check(text) for text in texts]
+    context = Context(request.documents, code)
+    statements = [context.read(text) for text in texts]
+    evidence = [context.find(statement) for statement in statements]
+    supports = [_support(found) for found in evidence]
+    sizes = [sum(statement.weights.values()) for statement in statements]
+    weighted = math.fsum(size * support for size, support in zip(sizes, supports, strict=True))
     return LexicalResult(
-        math.fsum(support for support, _ in judged) / len(judged),
-        [claim for _, claim in judged],
+        weighted / math.fsum(sizes),
+        [
+            _judged(text, found, support)
+            for text, found, support in zip(texts, evidence, supports, strict=True)
+        ],
         None,
     )
 
@@ -83,45 +91,26 @@ class LexicalJudge:
         """Nothing to release."""
 
 
-class _Context:
-    """The sentences of the documents, findable by stem."""
+def _support(found: Evidence | None) -> float:
+    if found is None:
+        return 0.0
+    support = found.coverage
+    if found.number_missing:
+        support *= _NUMBER_FACTOR
+    return support * _CONFLICT_FACTOR if _contradicts(found) else support
 
-    def __init__(self, documents: Sequence[Document], code: str) -> None:
-        self._code = code
-        self._sentences: list[_Sentence] = []
-        self._places: dict[str, list[int]] = defaultdict(list)
-        for document in documents:
-            for text in sentences(document.text or "", code):
-                folded = fold(text)
-                found = frozenset(stems(folded, code))
-                for stem in found:
-                    self._places[stem].append(len(self._sentences))
-                self._sentences.append(
-                    _Sentence(document.rank, text, found, frozenset(numbers(folded)))
-                )
 
-    def check(self, text: str) -> tuple[float, Claim]:
-        """Return the support in [0, 1] and the claim with its verdict and best sentence."""
-        folded = fold(text)
-        weights = {stem: self._weight(stem) for stem in stems(folded, self._code)}
-        covered: dict[int, float] = defaultdict(float)
-        for stem, weight in weights.items():
-            for place in self._places.get(stem, ()):
-                covered[place] += weight
-        if not covered:
-            return 0.0, Claim(text=text, verdict="NOT_FOUND")
-        best = max(covered, key=lambda place: (covered[place], -place))
-        evidence = self._sentences[best]
-        support = covered[best] / math.fsum(weights.values())
-        if not frozenset(numbers(folded)) <= evidence.numbers:
-            support *= _NUMBER_PENALTY
-        verdict: Verdict = "SUPPORTED" if support >= SUPPORTED_FROM else "NOT_FOUND"
-        if verdict == "NOT_FOUND":
-            return support, Claim(text=text, verdict=verdict)
-        return support, Claim(
-            text=text, verdict=verdict, quote=evidence.text, document_rank=evidence.rank
-        )
+def _contradicts(found: Evidence) -> bool:
+    conflict = found.negation_conflict or (found.number_conflict and found.number_missing)
+    return conflict and found.nearby >= _CONTRADICTED_FROM
 
-    def _weight(self, stem: str) -> float:
-        """Rare words say more; a word that is nowhere says most."""
-        return math.log(1 + len(self._sentences) / (1 + len(self._places.get(stem, ()))))
+
+def _judged(text: str, found: Evidence | None, support: float) -> Claim:
+    verdict: Verdict = "NOT_FOUND"
+    if found is not None and _contradicts(found):
+        verdict = "CONTRADICTED"
+    elif support >= SUPPORTED_FROM:
+        verdict = "SUPPORTED"
+    if found is None or verdict == "NOT_FOUND":
+        return Claim(text=text, verdict="NOT_FOUND")
+    return Claim(text=text, verdict=verdict, quote=found.quote, document_rank=found.rank)

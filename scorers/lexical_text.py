@@ -7,10 +7,13 @@ Scripts written without spaces are read as character bigrams.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 
 import sentencex  # type: ignore[import-untyped,unused-ignore]
 import Stemmer  # type: ignore[import-not-found,unused-ignore]
+
+from scorers.lexical_numbers import normalise
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -21,9 +24,10 @@ UNSPACED = (
 _FOLD_TOKEN = re.compile(
     rf"[{UNSPACED}]|(?:(?<![\w.,])[-+](?=\d))?\d+(?:[.,:/]\d+)*|[^\W\d_{UNSPACED}]+|[%$£€¥₹°<>=]"
 )
+_MAX_SENTENCE_CHARACTERS = 400
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,:/]\d+)*")
-_DASHES = str.maketrans(dict.fromkeys("‐‑‒–—−﹣－", "-"))
+_VARIANTS = str.maketrans(dict.fromkeys("‐‑‒–—−﹣－", "-") | dict.fromkeys("‘’ʼ`´", "'"))
 
 # Words of grammar, by language. Negations are left out on purpose: they carry meaning.
 _FUNCTION_WORDS = {
@@ -72,8 +76,8 @@ FUNCTION_WORDS = {
 STOP_WORDS = frozenset().union(*FUNCTION_WORDS.values())
 """Words of grammar of all these languages together."""
 
-_NEGATIONS = """no not never none nor neither cannot without nothing nobody nowhere hardly isn aren
-    wasn weren don doesn didn won wouldn couldn shouldn hasn haven hadn
+_NEGATIONS = """no not never none nor neither cannot without nothing nobody nowhere hardly unable
+    avoid avoids lack lacks lacking fail fails failed except unless
     nicht kein keine keinen keinem keiner keines nie niemals ohne weder nichts
     ne pas jamais aucun aucune sans rien non
     nunca ningún ninguna ninguno jamás sin nada ni
@@ -96,9 +100,12 @@ def fold(text: str) -> str:
     """Return the words, numbers and signs of value of a text, by single spaces.
 
     Case, white space, Unicode variants, punctuation and markup are folded away; digits, signs,
-    currency and percent stay. Characters of scripts without spaces stand alone.
+    currency and percent stay. "n't" becomes "not". Characters of scripts without spaces stand
+    alone.
     """
-    text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_VARIANTS)
+    text = text.casefold().replace("n't", " not")
     return " ".join(_FOLD_TOKEN.findall(text))
 
 
@@ -121,17 +128,24 @@ def language(text: str) -> str:
     return best
 
 
+def segments(text: str, code: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence or line of running text, blanks around it left out.
+
+    What goes on without an end, as tables and lists of names do, is cut every
+    `_MAX_SENTENCE_CHARACTERS` or so, at a space where there is one.
+    """
+    readable = text.encode("utf-8", "replace").decode("utf-8")  # half surrogates would raise
+    start = 0
+    for segment in sentencex.segment(code, readable):
+        for line in segment.split("\n"):
+            yield from _trimmed(text, start, start + len(line))
+            start += len(line) + 1
+        start -= 1
+
+
 def sentences(text: str, code: str) -> list[str]:
     """Split running text into sentences, stripped, in order."""
-    readable = text.encode("utf-8", "replace").decode("utf-8")  # half surrogates would raise
-    found: list[str] = sentencex.segment(code, readable)
-    return [stripped for part in found if (stripped := part.strip())]
-
-
-@lru_cache(maxsize=100_000)
-def _stem(code: str, word: str) -> str:
-    stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
-    return stemmed
+    return [text[start:end] for start, end in segments(text, code)]
 
 
 def is_content(folded: str) -> bool:
@@ -140,19 +154,44 @@ def is_content(folded: str) -> bool:
 
 
 def stems(folded: str, code: str) -> list[str]:
-    """Return the content of a folded text as stems, numbers as written, in order.
+    """Return the words of a folded text in comparable form, in order.
 
-    Runs of a script without spaces become overlapping bigrams.
+    Words are stemmed, except those of grammar; numbers, number words and months have one form
+    each; runs of a script without spaces become overlapping bigrams.
     """
+    words = normalise(folded.split())
+    if folded.isascii() or not _UNSPACED.search(folded):
+        return [_stem(code, word) for word in words]
     found: list[str] = []
     previous = ""
-    for word in folded.split():
-        if len(word) == 1 and _UNSPACED.match(word):
-            if previous:
-                found.append(previous + word)
+    for word in words:
+        if _UNSPACED.match(word):
+            found.append(previous + word)
             previous = word
-            continue
-        previous = ""
-        if word not in STOP_WORDS:
+        else:
             found.append(_stem(code, word))
+            previous = ""
     return found
+
+
+@lru_cache(maxsize=100_000)
+def _stem(code: str, word: str) -> str:
+    if word in STOP_WORDS or not word[0].isalpha():
+        return word
+    stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
+    return stemmed
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > _MAX_SENTENCE_CHARACTERS:
+        cut = text.rfind(
+            " ", start + _MAX_SENTENCE_CHARACTERS // 2, start + _MAX_SENTENCE_CHARACTERS
+        )
+        cut = cut if cut > 0 else start + _MAX_SENTENCE_CHARACTERS
+        yield from _trimmed(text, start, cut)
+        start = cut
+    part = text[start:end]
+    stripped = part.strip()
+    if stripped:
+        start += len(part) - len(part.lstrip())
+        yield start, start + len(stripped)

@@ -9,11 +9,10 @@ import re
 
 from scorers.lexical_text import fold, language, sentences
 
-# All patterns are matched against folded sentences: lower case, no punctuation, "don t".
+# All patterns are matched against folded sentences: lower case, no punctuation, "do not".
 _NOT_EN = (
-    r"(?:do|does|did|could|can|would|is|are|was|were|am|have|has|had|will) ?(?:not|n t)"
-    r"|(?:don|doesn|didn|couldn|can|wouldn|isn|aren|wasn|weren|haven|hasn|hadn|won) t|cannot|m not"
-    r"|s not|ve not|unable to|no longer"
+    r"(?:do|does|did|could|can|ca|would|is|are|was|were|am|m|s|ve|have|has|had|will|wo) not"
+    r"|cannot|unable to|no longer"
 )
 _SOURCE_EN = (
     r"(?:(?:the |these |this |any of the |none of the |my |our )?"
@@ -45,24 +44,25 @@ _ABSTENTIONS = (
     rf"^(?:there is|there s|there are|there was) (?:no|not (?:enough|any|sufficient))"
     rf"(?: \w+){{0,3}} {_INFO_EN}\b",
     r"^no (?:\w+ )?(?:information|answer|details?|mention|documents?|data|idea|results?)\b",
-    r"\b(?:it|that|this|which) (?:is|was) (?:not|n t) (?:\w+ )?"
+    r"\b(?:it|that|this|which) (?:is|was) not (?:\w+ )?"
     r"(?:mentioned|specified|stated|covered|addressed|provided|documented|described|known|clear"
     r")\b",
-    r"\b(?:is|are) (?:not|n t) (?:\w+ )?"
+    r"\b(?:is|are) not (?:\w+ )?"
     r"(?:mentioned|specified|covered|addressed|documented|answered)"
     rf" (?:in|by|within|anywhere in) {_SOURCE_EN}",
-    r"\bwe (?:currently |at present )?(?:do not|don t) (?:currently |yet |at present )?"
+    r"\bwe (?:currently |at present )?do not (?:currently |yet |at present )?"
     r"(?:offer|sell|provide|have|support|carry|do|cover)\b",
-    r"^(?:no )?\w+ (?:currently )?(?:does not|doesn t|do not|don t) (?:currently )?"
+    r"^(?:no )?\w+ (?:currently )?(?:does|do) not (?:currently )?"
     r"(?:offer|sell)\b",
     r"\b(?:is|are) (?:outside|beyond|out of) (?:\w+ )?(?:my |our |the )?"
     r"(?:scope|knowledge|expertise)",
-    r"^(?:i )?don t know$|^unknown$|^n a$|^not (?:specified|available|mentioned|found|known)$",
+    r"^(?:i )?do not know$|^unknown$|^n a$|^not (?:specified|available|mentioned|found|known)$",
     # German
     r"\b(?:ich|wir) (?:\w+ )?(?:weiss|wissen)(?: \w+){0,4} (?:nicht|nichts)\b",
     r"\bweiss ich (?:leider )?nicht\b",
     r"\b(?:kann|können|konnte|konnten) (?:ich|wir)?(?: \w+){0,8} (?:nicht|keine\w*|nichts)"
-    r"(?: \w+){0,8} (?:beantworten|sagen|finden|helfen|bestätigen|entnehmen|angeben|beurteilen|geben)\b",
+    r"(?: \w+){0,8} (?:beantworten|sagen|finden|helfen|bestätigen|entnehmen|angeben"
+    r"|beurteilen|geben)\b",
     r"\b(?:habe|haben|hab) (?:ich |wir )?(?:\w+ ){0,3}(?:keine?n?|nichts)(?: \w+){0,5} "
     r"(?:information\w*|angaben?|daten|antwort\w*|hinweise?|kenntnis\w*|unterlagen|gefunden|ahnung"
     r"|zugriff)\b",
