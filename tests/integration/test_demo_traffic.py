@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,9 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 from opentelemetry import trace
 
+from collector.demo.assistant import Assistant
 from collector.demo.scenario import Scenario
 from collector.demo.traffic import Played, TurnPlayed, play, scenario, steady
 from collector.errors import PermanentDependencyError
+from collector.extract import extract
+from collector.model import RagRequest, Trace
+from collector.otlp import decode_traces
 from tests.fakes.demo_agent import Agent, Received, listening, signals_in, traces_in
 
 
@@ -144,6 +149,25 @@ def test_app_requests_arrive_in_the_genai_conventions(run: Run) -> None:
         assert texts(root.attributes["gen_ai.input.messages"]) == [("user", turn.question)]
         assert chat["gen_ai.usage.input_tokens"] > 0
         assert chat["gen_ai.response.time_to_first_chunk"] > 0
+
+
+def test_the_agent_extracts_what_the_assistant_did(run: Run) -> None:
+    posts = run.agent.sent_to("/v1/traces")
+    spans = [s for post in posts for s in decode_traces(post.body, post.content_type).spans]
+    assistant = Assistant()
+    for turn in run.played.turns:
+        own = [span for span in spans if span.trace_id == turn.trace_id]
+        request = extract(Trace(trace_id=turn.trace_id, spans=own))
+        assert isinstance(request, RagRequest)
+        assert (request.question, request.answer) == (turn.question, turn.answer)
+        assert request.conversation_id == turn.conversation_id
+        context = assistant.answer(turn.question, channel=turn.channel).context
+        assert [(d.document_id, d.text) for d in request.documents] == [
+            (hit.page.page_id, hit.page.text) for hit in context
+        ]
+        assert set(request.citations) == {int(n) for n in re.findall(r"\[(\d+)\]", turn.answer)}
+        assert request.ttft_ms is not None
+        assert request.input_tokens is not None
 
 
 def texts(messages: str) -> list[tuple[str, str]]:
