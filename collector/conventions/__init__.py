@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-import msgspec
-
 from collector.conventions import (
     genkit,
     google_adk,
@@ -25,7 +23,6 @@ from collector.conventions import (
     vector_db,
     vercel_ai,
 )
-from collector.conventions.common import SESSION_KEYS, USER_KEYS, error_of, present
 from collector.conventions.facts import Facts, merge
 from collector.model import Span
 
@@ -68,17 +65,4 @@ def facts_of(span: Span) -> Facts | None:
             read: Facts | None = convention.read(span)
             if read is not None:
                 facts = read if facts is None else merge(facts, read)
-    return None if facts is None else _with_identity_and_error(span, facts)
-
-
-def _with_identity_and_error(span: Span, facts: Facts) -> Facts:
-    failed, kind, message = error_of(span)
-    attributes = span.attributes
-    return msgspec.structs.replace(
-        facts,
-        conversation_id=facts.conversation_id + present(attributes, *SESSION_KEYS),
-        user_id=facts.user_id + present(attributes, *USER_KEYS),
-        failed=facts.failed or failed,
-        error_type=facts.error_type or kind,
-        error_message=facts.error_message or message,
-    )
+    return facts

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from collector.conventions.facts import Payloads
+from collector.conventions.facts import Payloads, SpanError
 from collector.conventions.numbers import first_text, real, text
 from collector.conventions.payloads import loads
 from collector.model import Attributes, Span
@@ -24,9 +24,8 @@ _USERS = ("user_id", "userId", "user")
 
 def present(attributes: Attributes, *keys: str) -> Payloads:
     """Return the values under the given keys that are there and not empty."""
-    return tuple(
-        value for key in keys if (value := attributes.get(key)) is not None and value != ""
-    )
+    found = [attributes[key] for key in keys if key in attributes]
+    return tuple([value for value in found if value is not None and value != ""])
 
 
 def session_keys(prefix: str) -> tuple[str, ...]:
@@ -58,24 +57,22 @@ def seconds_to_ms(value: Any) -> float | None:
     return None if number is None else number * 1000
 
 
-def error_of(span: Span) -> tuple[bool, str | None, str | None]:
-    """Return whether a span failed, and the type and message of its error.
+def error_of(span: Span) -> SpanError | None:
+    """Return the error of a span, None of one that did not fail.
 
     It failed if its status says so, if it names an `error.type`, or if an exception was
     recorded and the status does not say that all is well.
     """
-    attributes = span.attributes
+    if span.status_code == 1:
+        return None
     exception = next((e.attributes for e in reversed(span.events) if e.name == "exception"), None)
-    kind = text(attributes.get("error.type"))
-    failed = span.status_code == 2 or (
-        span.status_code == 0 and (kind is not None or exception is not None)
-    )
-    if not failed:
-        return False, None, None
+    kind = text(span.attributes.get("error.type"))
+    if span.status_code == 0 and kind is None and exception is None:
+        return None
     exception = exception or {}
     kind = kind or text(exception.get("exception.type"))
     message = text(exception.get("exception.message")) or text(span.status_message)
-    return True, kind, shorten(message)
+    return SpanError(kind, shorten(message))
 
 
 def shorten(message: str | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from collector.conventions.numbers import first_text, real, text
@@ -75,20 +75,37 @@ _SOURCES = (
     "href",
 )
 _TITLES = ("title", "document_title", "name")
-_SCORES: tuple[tuple[str, ScoreKind], ...] = (
-    ("relevance_score", "rerank"),
-    ("rerank_score", "rerank"),
-    ("relevanceScore", "rerank"),
-    ("@search.rerankerScore", "rerank"),
-    ("score", "unknown"),
-    ("_score", "unknown"),
-    ("@search.score", "unknown"),
-    ("similarity", "similarity"),
-    ("similarity_score", "similarity"),
-    ("cosine_similarity", "similarity"),
-)
-_DISTANCES = ("distance", "_distance", "vector_distance", "$vecDist")
-_INNER = ("node", "document", "doc", "_source", "payload", "fields", "entity")
+_SCORE_KINDS: dict[str, ScoreKind] = {
+    "relevance_score": "rerank",
+    "rerank_score": "rerank",
+    "relevanceScore": "rerank",
+    "@search.rerankerScore": "rerank",
+    "score": "unknown",
+    "_score": "unknown",
+    "@search.score": "unknown",
+    "similarity": "similarity",
+    "similarity_score": "similarity",
+    "cosine_similarity": "similarity",
+    "distance": "distance",
+    "_distance": "distance",
+    "vector_distance": "distance",
+    "$vecDist": "distance",
+}
+_KEYS: dict[str, tuple[str, ...]] = {
+    "text": _TEXTS,
+    "id": _IDS,
+    "document_id": _DOCUMENT_IDS,
+    "chunk_id": _CHUNK_IDS,
+    "source": _SOURCES,
+    "title": _TITLES,
+    "score": tuple(_SCORE_KINDS),
+}
+_ROLES: dict[str, list[tuple[str, int]]] = {
+    name: [(role, keys.index(name)) for role, keys in _KEYS.items() if name in keys]
+    for name in sorted({name for keys in _KEYS.values() for name in keys})
+}
+"""What a member may be by its name, and how it ranks among the names for the same."""
+_INNER = ("node", "document", "doc", "_source", "fields", "entity")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "cmetadata", "_source", "properties")
 _PART_KEYS = frozenset({"type", "text", "annotations", "citations"})
 _NODE_REPR = re.compile(r"NodeWithScore\(.*?id_=['\"]?([^,)'\"]+).*?score=(-?[\d.eE+-]+|None)")
@@ -118,37 +135,68 @@ def document_of(value: Any, rank: int) -> Document | None:
         return _of_text(value, rank)
     if not isinstance(value, Mapping):
         return None
-    score, kind = _score_of(value)
-    outer = value
-    for key in _INNER:
-        inner = nested(value.get(key))
-        if isinstance(inner, Mapping) and key != "payload":
-            value = {**inner, **_scalars(outer)} if key != "node" else inner
-            break
-    metadata = _metadata_of(value)
-    if score is None and kind is None:
-        score, kind = _score_of(metadata)
-    document_id = first_text(value, _IDS) or first_text(outer, _IDS) or _first(metadata, _IDS)
-    explicit = first_text(value, _DOCUMENT_IDS) or first_text(metadata, _DOCUMENT_IDS)
-    chunk_id = first_text(value, _CHUNK_IDS) or first_text(metadata, _CHUNK_IDS)
+    found = _all_fields(value)
+    score, kind = found.get("score", (None, None))
+    chunk_id = found.get("chunk_id")
+    document_id = found.get("document_id") if chunk_id is not None else None
     return Document(
         rank=rank,
-        document_id=explicit if explicit is not None and chunk_id is not None else document_id,
+        document_id=document_id or found.get("id"),
         chunk_id=chunk_id,
-        source=first_text(value, _SOURCES) or first_text(metadata, _SOURCES) or _location(value),
-        title=first_text(value, _TITLES) or first_text(metadata, _TITLES),
-        text=_text_of(value) or _text_of(metadata),
+        source=found.get("source") or _location(value),
+        title=found.get("title"),
+        text=found.get("text"),
         score=score,
         score_kind=kind,
     )
 
 
-def _first(values: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    return first_text(values, keys)
+def _all_fields(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a document says of itself, else what its envelope or its metadata says."""
+    inner = _inner_of(value)
+    fields = _fields(_metadata_of(inner or value))
+    fields.update(_fields(value))
+    if inner:
+        fields.update(_fields(inner))
+    return fields
 
 
-def _scalars(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in value.items() if isinstance(v, str | int | float)}
+def _inner_of(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document inside an envelope such as LlamaIndex's `{"node": …, "score": …}`."""
+    for key in _INNER:
+        if key in value:
+            inner = nested(value[key])
+            if isinstance(inner, Mapping):
+                return inner
+    return {}
+
+
+def _fields(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the known members of one object by their role, the best key of each role."""
+    found: dict[str, Any] = {}
+    ranks: dict[str, int] = {}
+    for key, item in value.items():
+        for role, rank in _ROLES.get(key, ()):
+            if item is None or ranks.get(role, rank) < rank:
+                continue
+            read = _read(role, key, item)
+            if read is not None:
+                found[role], ranks[role] = read, rank
+    return found
+
+
+def _read(role: str, key: str, item: Any) -> Any:
+    if role == "score":
+        number = real(item)
+        if number is None:
+            return None
+        kind = _SCORE_KINDS[key]
+        return (None if kind == "distance" else number, kind)
+    if role != "text":
+        return text(item)
+    if isinstance(item, Mapping):
+        item = item.get("text")
+    return item if isinstance(item, str) and item.strip() else None
 
 
 def _of_text(value: str, rank: int) -> Document | None:
@@ -197,34 +245,21 @@ def _checked(items: list[Any], depth: int, *, strict: bool) -> list[Any] | None:
 def _looks_like_document(value: Mapping[str, Any], *, strict: bool) -> bool:
     if "role" in value or "tool_calls" in value:
         return False
-    inner = next((i for k in _INNER if isinstance(i := nested(value.get(k)), Mapping)), {})
-    metadata = _metadata_of(value)
-    has_text = any(_text_of(part) for part in (value, inner, metadata))
-    has_id = any(first_text(part, _IDS) for part in (value, inner))
-    has_source = any(first_text(part, _SOURCES) for part in (value, inner, metadata))
-    has_score = any(_score_of(part)[1] is not None for part in (value, metadata))
-    if strict:
-        return has_text and (has_id or has_source or has_score or bool(metadata))
-    return has_text or has_id or has_source or has_score
+    found = _all_fields(value).keys()
+    if not strict:
+        return bool(found - {"title"})
+    named = found & {"id", "source", "score"} or _metadata_of(value)
+    return "text" in found and bool(named)
 
 
 def _metadata_of(value: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in _METADATA:
-        found = nested(value.get(key))
-        if isinstance(found, Mapping) and found:
-            deeper = nested(found.get("metadata"))
-            return {**found, **deeper} if isinstance(deeper, Mapping) else found
+        if key in value:
+            found = nested(value[key])
+            if isinstance(found, Mapping) and found:
+                deeper = nested(found.get("metadata"))
+                return {**found, **deeper} if isinstance(deeper, Mapping) else found
     return {}
-
-
-def _text_of(value: Mapping[str, Any]) -> str | None:
-    for key in _TEXTS:
-        found = value.get(key)
-        if isinstance(found, str) and found.strip():
-            return found
-        if isinstance(found, Mapping) and isinstance(found.get("text"), str):
-            return text(found["text"])
-    return None
 
 
 def _location(value: Mapping[str, Any]) -> str | None:
@@ -237,17 +272,6 @@ def _location(value: Mapping[str, Any]) -> str | None:
                 if found is not None:
                     return found
     return None
-
-
-def _score_of(value: Mapping[str, Any]) -> tuple[float | None, ScoreKind | None]:
-    """Return the score and what it measures; of a distance only the kind."""
-    for key, kind in _SCORES:
-        number = real(value.get(key))
-        if number is not None:
-            return number, kind
-    if any(real(value.get(key)) is not None for key in _DISTANCES):
-        return None, "distance"
-    return None, None
 
 
 def _of_columns(value: Mapping[str, Any]) -> list[Any] | None:

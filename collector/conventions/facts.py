@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,13 @@ Payloads = tuple[Payload, ...]
 """Several places that may hold the same content, the best first: the first with text counts."""
 
 
+class SpanError(NamedTuple):
+    """Why a span failed, as far as it says."""
+
+    type: str | None
+    message: str | None
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one span. None and () mean that the span does not say.
 
@@ -58,9 +65,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: Payloads = ()
     user_id: Payloads = ()
     response_id: str | None = None
-    failed: bool = False
-    error_type: str | None = None
-    error_message: str | None = None
+    error: SpanError | None = None
 
 
 def merge(first: Facts, second: Facts) -> Facts:
@@ -70,8 +75,6 @@ def merge(first: Facts, second: Facts) -> Facts:
         a, b = getattr(first, name), getattr(second, name)
         if isinstance(a, tuple):
             values[name] = a + b
-        elif isinstance(a, bool):
-            values[name] = a or b
         else:
             values[name] = b if a is None else a
     return Facts(**values)

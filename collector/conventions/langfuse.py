@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from collector.conventions.common import from_metadata, present, session_keys, shorten, user_keys
-from collector.conventions.facts import Facts, Kind
+from collector.conventions.facts import Facts, Kind, SpanError
 from collector.conventions.numbers import integer, real, text
 from collector.conventions.payloads import nested
 from collector.model import Attributes, Span
@@ -75,8 +75,7 @@ def read(span: Span) -> Facts | None:
             *present(attributes, *user_keys("langfuse.observation.metadata.")),
             *users,
         ),
-        failed=level_error,
-        error_message=shorten(message) if level_error else None,
+        error=SpanError(None, shorten(message)) if level_error else None,
     )
 
 

@@ -24,7 +24,7 @@ def integer(value: Any) -> int | None:
 
 def real(value: Any) -> float | None:
     """Return a finite number sent as number or as text."""
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     try:
         number = float(value)

@@ -75,7 +75,7 @@ def _role_of(node: Node, decoder: Decoder, found: dict[str, list[Document] | Non
     if facts is None:
         return None
     if facts.kind in _PRODUCERS:
-        found[node.span.span_id] = None if facts.failed else _documents(facts, decoder)
+        found[node.span.span_id] = None if node.error else _documents(facts, decoder)
         return facts.kind
     named = _SEARCH_NAME.search(node.span.name) is not None
     if facts.kind != "tool" and not (named and facts.kind == "chain"):

@@ -53,12 +53,13 @@ def first_of(
     Args:
         nodes: where to look, in order.
         payloads: what to look at in the facts of a node.
-        keys: attributes to look at on a span of no tracing convention.
+        keys: attributes to look at as well, on every span.
     """
     names = tuple(keys)
     for node in nodes:
         attributes = node.span.attributes
-        for payload in payloads(node.facts) if node.facts else present(attributes, *names):
+        own = payloads(node.facts) if node.facts else ()
+        for payload in (*own, *present(attributes, *names)):
             found = text(payload() if callable(payload) else payload)
             if found is not None:
                 return found
@@ -71,21 +72,16 @@ def request_error(tree: Tree, root: Node, answer: str | None) -> RequestError | 
     It failed if its outermost span did, or if nothing was answered and the last step failed. A
     failed step below a root that is fine was recovered from. The deepest failed step says why.
     """
-    failed = [node for node in tree.nodes if _failed(node)]
+    failed = [node for node in tree.nodes if node.error]
     if not failed or not _ended_badly(tree, root, answer):
         return None
     stages = [node for node in failed if node.kind in _STAGES]
     deepest = max(stages or failed, key=lambda node: (node.depth, node.end_ns))
-    facts = deepest.facts
     return RequestError(
         stage=deepest.kind if deepest.kind in _STAGES else None,
-        type=facts.error_type if facts else None,
-        message=facts.error_message if facts else text(deepest.span.status_message),
+        type=deepest.error.type if deepest.error else None,
+        message=deepest.error.message if deepest.error else None,
     )
-
-
-def _failed(node: Node) -> bool:
-    return node.facts.failed if node.facts else node.span.status_code == 2
 
 
 def _ended_badly(tree: Tree, root: Node, answer: str | None) -> bool:
@@ -96,7 +92,7 @@ def _ended_badly(tree: Tree, root: Node, answer: str | None) -> bool:
         return len(entries) == 1 and entries[0].span.status_code == 2
     steps = [node for node in tree.nodes if node.kind in _STAGES]
     last = max(steps, key=lambda node: (node.end_ns, node.depth), default=None)
-    return any(_failed(entry) for entry in entries) or (last is not None and _failed(last))
+    return any(entry.error for entry in entries) or (last is not None and last.error is not None)
 
 
 def stages_of(tree: Tree, calls: list[Node], context: Context, decoder: Decoder) -> list[Stage]:
@@ -123,14 +119,11 @@ def _stage(node: Node, kind: StageKind, context: Context, decoder: Decoder) -> S
     query = None
     if facts is not None and searches:
         query = text_of(facts.query or facts.input, decoder, question=True)
-    error = None
-    if _failed(node):
-        error = (facts.error_type or facts.error_message if facts else None) or "error"
     return Stage(
         kind=kind,
         name=node.span.name or None,
         query=query,
         latency_ms=node.latency_ms,
         documents=context.counts.get(node.span.span_id) if searches else None,
-        error=error,
+        error=(node.error.type or node.error.message or "error") if node.error else None,
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from collector.conventions import facts_of
-from collector.conventions.facts import Facts, Kind
+from collector.conventions.common import error_of
+from collector.conventions.facts import Facts, Kind, SpanError
 from collector.model import LogRecord, Span, SpanEvent, Trace
 
 _PASS_THROUGH: frozenset[Kind | None] = frozenset({"llm", "chain", None})
@@ -18,7 +19,7 @@ _ASIDE: frozenset[Kind | None] = frozenset({"evaluation", "noise", "pending"})
 class Node:
     """One span, its facts (None for a span of no tracing convention) and its relatives."""
 
-    __slots__ = ("children", "depth", "facts", "parent", "span")
+    __slots__ = ("children", "depth", "error", "facts", "parent", "span")
 
     def __init__(self, span: Span, facts: Facts | None) -> None:
         self.span = span
@@ -26,6 +27,7 @@ class Node:
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.depth = 0
+        self.error = _error_of(span, facts)
 
     @property
     def kind(self) -> Kind | None:
@@ -80,6 +82,12 @@ class Node:
             if node.kind in _PASS_THROUGH:
                 waiting.extend(node.children)
         return False
+
+
+def _error_of(span: Span, facts: Facts | None) -> SpanError | None:
+    if facts is not None:
+        return facts.error or error_of(span)
+    return error_of(span) if span.status_code == 2 else None
 
 
 class Tree:

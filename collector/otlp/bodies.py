@@ -308,6 +308,9 @@ def attributes_of(pairs: Iterable[common_pb2.KeyValue]) -> Attributes:
 
 
 def _value(value: common_pb2.AnyValue) -> Any:
+    text = value.string_value
+    if text:
+        return text
     kind = value.WhichOneof("value")
     if kind == "array_value":
         return [_value(item) for item in value.array_value.values]
