@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Literal, ParamSpec, TypeVar, get_args
 
 import msgspec
 
+from collector.errors import Overloaded
 from collector.model import Signal, SignalKind
 from collector.otlp import Canonical, canonical_logs, canonical_traces
 from collector.ports import SIGNALS, TELEMETRY, Entry, Journal
@@ -17,6 +19,12 @@ from collector.telemetry import Metrics
 
 INLINE_BYTES = 256 * 1024
 """Bodies up to here are read on the event loop; a thread costs more than it saves."""
+
+BODIES_IN_MEMORY = 4
+"""Bodies of the largest allowed size that a receiver may hold at once, over all connections."""
+
+RETRY_SECONDS = 5.0
+"""When to come back after a failure that says nothing about its length."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -102,6 +110,35 @@ class Intake:
     def refused(self, reason: str) -> None:
         """Count a call that was refused for one of `REFUSALS`."""
         self._metrics.refused.labels(self._transport, reason).inc()
+
+
+class BodyMemory:
+    """The memory one receiver may spend on bodies under way."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        """Allow for a few bodies of the largest size."""
+        self._capacity = BODIES_IN_MEMORY * max_body_bytes
+        self._used = 0
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Give out a function that takes bytes of it, all given back at the end.
+
+        The function raises Overloaded where they are not there.
+        """
+        held = 0
+
+        def take(size: int) -> None:
+            nonlocal held
+            if self._used + size > self._capacity:
+                raise Overloaded("memory", retry_after_seconds=1.0)
+            held += size
+            self._used += size
+
+        try:
+            yield take
+        finally:
+            self._used -= held
 
 
 async def compute(size: int, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -6,8 +6,7 @@ answered 429 or 503 with Retry-After, which exporters retry; 500 would make them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal, NamedTuple, cast, get_args
 
 import structlog
@@ -18,7 +17,7 @@ from collector.config import ReceiveConfig
 from collector.errors import GroundwatchError, MalformedPayload, Overloaded
 from collector.ports import Journal
 from collector.receivers.compression import BodyTooLarge, UnknownEncoding, decompress
-from collector.receivers.intake import Intake, compute
+from collector.receivers.intake import RETRY_SECONDS, BodyMemory, Intake, compute
 from collector.receivers.login import HOW_TO_LOG_IN, may_send
 from collector.receivers.replies import (
     JSON,
@@ -33,12 +32,6 @@ from collector.receivers.replies import (
 )
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, SystemClock
-
-BODIES_IN_MEMORY = 4
-"""Bodies of the largest allowed size that may be in memory at once, over all connections."""
-
-RETRY_SECONDS = 5.0
-"""When to come back after a failure that says nothing about its length."""
 
 Target = Literal["traces", "logs", "metrics", "signals"]
 WHERE_TO_POST = (
@@ -109,7 +102,7 @@ class OtlpHttpApp:
         self._max_bytes = config.max_body_bytes
         self._token = token
         self._clock = clock
-        self._in_memory = 0
+        self._memory = BodyMemory(config.max_body_bytes)
         self._log = RateLimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,7 +123,7 @@ class OtlpHttpApp:
         try:
             target = _target_of(request)
             self._check_login(request)
-            with self._memory() as take:
+            with self._memory.share() as take:
                 body = await self._body(request, receive, take)
                 form = JSON if target == "signals" else format_of(request.content_type, body)
                 return await self._take_in(target, body, request.content_type, form)
@@ -189,23 +182,6 @@ class OtlpHttpApp:
         body = await compute(likely_size, decompress, raw, request.encoding, self._max_bytes)
         take(len(body))
         return body
-
-    @contextmanager
-    def _memory(self) -> Iterator[Callable[[int], None]]:
-        """Give out a function that takes bytes of the memory for bodies, until the end."""
-        held = 0
-
-        def take(size: int) -> None:
-            nonlocal held
-            if self._in_memory + size > BODIES_IN_MEMORY * self._max_bytes:
-                raise Overloaded("memory", retry_after_seconds=1.0)
-            held += size
-            self._in_memory += size
-
-        try:
-            yield take
-        finally:
-            self._in_memory -= held
 
     def _refusal(self, err: GroundwatchError, form: Format) -> Reply:
         """Count and answer a request that was not taken in."""
