@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
@@ -43,6 +43,20 @@ _AGEING_TABLES = ("requests", "judgements", "signals")
 """Tables whose weeks are dropped by age."""
 
 _T = TypeVar("_T")
+
+
+class _Table(NamedTuple, Generic[_T]):
+    """A table that is written: its columns, and how a value becomes a row."""
+
+    name: str
+    columns: tuple[str, ...]
+    row: Callable[[_T, datetime, str], r.Row]
+
+
+_REQUESTS = _Table("requests", r.REQUEST_COLUMNS, r.request_row)
+_TELEMETRY = _Table("telemetry", r.TELEMETRY_COLUMNS, r.telemetry_row)
+_JUDGEMENTS = _Table("judgements", r.JUDGEMENT_COLUMNS, r.judgement_row)
+_SIGNALS = _Table("signals", r.SIGNAL_COLUMNS, r.signal_row)
 
 
 class ClickHouseStore:
@@ -169,35 +183,35 @@ class ClickHouseStore:
         items = [
             (filed.get(r.text(row.request.trace_id)) or r.filing_time(row), row) for row in rows
         ]
-        self._insert(client, "requests", r.REQUEST_COLUMNS, items, r.request_row, r.request_bytes)
+        for batch_id, batch in r.batches(items, r.request_bytes, _MAX_ROWS, _MAX_BYTES):
+            # The raw spans first: it is the request row that makes a version known.
+            self._insert(
+                client, _TELEMETRY, batch_id, [pair for pair in batch if pair[1].telemetry]
+            )
+            self._insert(client, _REQUESTS, batch_id, batch)
 
     def _insert_judgements(
         self, client: Client, rows: Sequence[Judgement], started_at: dict[str, datetime]
     ) -> None:
         filed = lookups.filing_times(client, [row.trace_id for row in rows])
         items = [(filed.get(r.text(row.trace_id)) or started_at[row.trace_id], row) for row in rows]
-        self._insert(
-            client, "judgements", r.JUDGEMENT_COLUMNS, items, r.judgement_row, r.judgement_bytes
-        )
+        for batch_id, batch in r.batches(items, r.judgement_bytes, _MAX_ROWS, _MAX_BYTES):
+            self._insert(client, _JUDGEMENTS, batch_id, batch)
 
     def _insert_signals(self, client: Client, rows: Sequence[Signal]) -> None:
         items = [(row.received_at, row) for row in rows]
-        self._insert(client, "signals", r.SIGNAL_COLUMNS, items, r.signal_row, r.signal_bytes)
+        for batch_id, batch in r.batches(items, r.signal_bytes, _MAX_ROWS, _MAX_BYTES):
+            self._insert(client, _SIGNALS, batch_id, batch)
 
     def _insert(
-        self,
-        client: Client,
-        table: str,
-        columns: Sequence[str],
-        items: Sequence[tuple[datetime, _T]],
-        row: Callable[[_T, datetime, str], r.Row],
-        size: Callable[[_T], int],
+        self, client: Client, table: _Table[_T], batch_id: str, batch: Sequence[tuple[datetime, _T]]
     ) -> None:
-        """Insert in batches of one partition each: only such an insert is atomic."""
-        for batch_id, members in r.batches(items, size, _MAX_ROWS, _MAX_BYTES):
-            data = [row(value, filed_at, batch_id) for filed_at, value in members]
-            with measured(self._metrics, table, len(data)), translated(f"writing {table}"):
-                client.insert(table, data, column_names=columns)
+        """Insert rows of one partition: only such an insert is atomic."""
+        if not batch:
+            return
+        data = [table.row(value, filed_at, batch_id) for filed_at, value in batch]
+        with measured(self._metrics, table.name, len(data)), translated(f"writing {table.name}"):
+            client.insert(table.name, data, column_names=table.columns)
 
 
 def _prepare(client: Client, config: StoreConfig, *, embedded: bool) -> None:
@@ -216,12 +230,11 @@ def _keep_telemetry(client: Client, hours: int) -> None:
     with translated("setting store.late_spans_hours"):
         table = client.query(
             "SELECT create_table_query FROM system.tables "
-            "WHERE database = currentDatabase() AND name = 'requests'"
+            "WHERE database = currentDatabase() AND name = 'telemetry'"
         )
-        if expression not in table.result_rows[0][0]:
+        if f"TTL {expression} " not in table.result_rows[0][0]:
             client.command(
-                "ALTER TABLE requests MODIFY COLUMN telemetry String CODEC(ZSTD(1)) "
-                f"TTL {expression}",
+                f"ALTER TABLE telemetry MODIFY TTL {expression}",
                 settings={"materialize_ttl_after_modify": 0},
             )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
@@ -13,7 +13,7 @@ from collector.ports import Known
 from sinks import rows as r
 from sinks.connection import translated
 
-_IDS_PER_QUERY = 1_000
+_IDS_PER_QUERY = 500
 _BYTES_PER_QUERY = 64 * 1024 * 1024
 
 _VERSIONS = """
@@ -21,11 +21,16 @@ SELECT trace_id, version, filed_at, telemetry_bytes
 FROM requests WHERE trace_id IN {ids:Array(String)}
 """
 
-# The sorting key narrows the read to the granules of these traces.
+# The sorting keys narrow both reads to the granules of these traces.
 _NEWEST = """
 SELECT <columns> FROM requests
 WHERE filed_at IN {times:Array(DateTime64(6, 'UTC'))} AND trace_id IN {ids:Array(String)}
 ORDER BY version DESC LIMIT 1 BY trace_id
+"""
+
+_TELEMETRY = """
+SELECT trace_id, version, body FROM telemetry
+WHERE filed_at IN {times:Array(DateTime64(6, 'UTC'))} AND trace_id IN {ids:Array(String)}
 """
 
 _JUDGED = """
@@ -34,8 +39,9 @@ WHERE fingerprint = {fingerprint:String} AND trace_id IN {ids:Array(String)}
 GROUP BY trace_id
 """
 
-_KNOWN_COLUMNS = ("trace_id", "version", *r.DECISION_FIELDS, "telemetry")
-_READ_COLUMNS = tuple(c for c in r.REQUEST_COLUMNS if c not in ("telemetry", "telemetry_bytes"))
+_KNOWN_COLUMNS = ("trace_id", "version", *r.DECISION_FIELDS)
+
+_T = TypeVar("_T")
 
 
 class _Version(NamedTuple):
@@ -49,22 +55,23 @@ class _Version(NamedTuple):
 
 def known(client: Client, trace_ids: Sequence[str]) -> dict[str, Known]:
     """See `collector.ports.Store.known`."""
-    rows = {row["trace_id"]: row for row in _newest(client, trace_ids, _KNOWN_COLUMNS)}
-    return {
-        trace_id: Known(row["version"], r.decision(row), row["telemetry"])
-        for trace_id in trace_ids
-        if (row := rows.get(r.text(trace_id))) is not None
-    }
+    found: dict[str, Known] = {}
+    for ids in _id_lots(trace_ids):
+        versions = _versions(client, ids)
+        bodies = _bodies(client, versions)
+        for row in _newest(client, versions, _KNOWN_COLUMNS):
+            body = bodies.get((row["trace_id"], row["version"]), b"")
+            found[row["trace_id"]] = Known(row["version"], r.decision(row), body)
+    return _as_asked(trace_ids, found)
 
 
 def requests(client: Client, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
     """See `collector.ports.Store.requests`."""
-    rows = {row["trace_id"]: row for row in _newest(client, trace_ids, _READ_COLUMNS)}
-    return {
-        trace_id: r.stored_request(row)
-        for trace_id in trace_ids
-        if (row := rows.get(r.text(trace_id))) is not None
-    }
+    found: dict[str, StoredRequest] = {}
+    for ids in _id_lots(trace_ids):
+        for row in _newest(client, _versions(client, ids), r.REQUEST_COLUMNS):
+            found[row["trace_id"]] = r.stored_request(row)
+    return _as_asked(trace_ids, found)
 
 
 def judged_versions(client: Client, trace_ids: Sequence[str], fingerprint: str) -> dict[str, int]:
@@ -76,47 +83,66 @@ def judged_versions(client: Client, trace_ids: Sequence[str], fingerprint: str) 
                 _JUDGED, parameters={"ids": ids, "fingerprint": r.text(fingerprint)}
             )
         found |= {row[0]: row[1] for row in result.result_rows}
-    return {
-        trace_id: found[stored] for trace_id in trace_ids if (stored := r.text(trace_id)) in found
-    }
+    return _as_asked(trace_ids, found)
 
 
 def filing_times(client: Client, trace_ids: Sequence[str]) -> dict[str, datetime]:
     """Return the time each of the traces that are stored was first filed under."""
     filed: dict[str, datetime] = {}
-    for version in _versions(client, trace_ids):
-        earlier = filed.get(version.trace_id, version.filed_at)
-        filed[version.trace_id] = min(version.filed_at, earlier)
+    for ids in _id_lots(trace_ids):
+        for version in _versions(client, ids):
+            earlier = filed.get(version.trace_id, version.filed_at)
+            filed[version.trace_id] = min(version.filed_at, earlier)
     return filed
 
 
-def _versions(client: Client, trace_ids: Sequence[str]) -> list[_Version]:
+def _versions(client: Client, ids: Sequence[str]) -> list[_Version]:
     """Return all stored versions of the traces.
 
     Served from a projection ordered by trace id, so that the usual answer, none of them is there,
     costs little whatever the size of the table.
     """
-    found: list[_Version] = []
-    for ids in _id_lots(trace_ids):
-        with translated("looking up traces"):
-            result = client.query(_VERSIONS, parameters={"ids": ids})
-        found += [_Version(*row) for row in result.result_rows]
-    return found
+    with translated("looking up traces"):
+        result = client.query(_VERSIONS, parameters={"ids": ids})
+    return [_Version(*row) for row in result.result_rows]
 
 
 def _newest(
-    client: Client, trace_ids: Sequence[str], columns: Sequence[str]
+    client: Client, versions: Sequence[_Version], columns: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the newest version of those of the traces that are stored."""
+    """Yield the newest of the versions of each trace."""
     sql = _NEWEST.replace("<columns>", ", ".join(f"`{column}`" for column in columns))
-    for lot in _byte_lots(_versions(client, trace_ids)):
-        parameters = {
-            "times": r.parameter(sorted({version.filed_at for version in lot})),
-            "ids": sorted({version.trace_id for version in lot}),
-        }
+    if versions:
         with translated("reading requests"):
-            result = client.query(sql, parameters=parameters, column_formats={"telemetry": "bytes"})
+            result = client.query(sql, parameters=_places(versions))
         yield from result.named_results()
+
+
+def _bodies(client: Client, versions: Sequence[_Version]) -> dict[tuple[str, int], bytes]:
+    """Return the raw spans of the versions, by trace id and version, as far as they are kept."""
+    bodies: dict[tuple[str, int], bytes] = {}
+    for lot in _byte_lots([version for version in versions if version.telemetry_bytes]):
+        with translated("reading telemetry"):
+            result = client.query(
+                _TELEMETRY, parameters=_places(lot), column_formats={"body": "bytes"}
+            )
+        bodies |= {(row[0], row[1]): row[2] for row in result.result_rows}
+    return bodies
+
+
+def _places(versions: Sequence[_Version]) -> dict[str, Any]:
+    """Return where the versions lie, as parameters."""
+    return {
+        "times": r.parameter(sorted({version.filed_at for version in versions})),
+        "ids": sorted({version.trace_id for version in versions}),
+    }
+
+
+def _as_asked(trace_ids: Sequence[str], found: Mapping[str, _T]) -> dict[str, _T]:
+    """Key what was found by the ids as given: the stored ones are cleaned."""
+    return {
+        trace_id: found[stored] for trace_id in trace_ids if (stored := r.text(trace_id)) in found
+    }
 
 
 def _id_lots(trace_ids: Sequence[str]) -> Iterator[list[str]]:
@@ -125,17 +151,14 @@ def _id_lots(trace_ids: Sequence[str]) -> Iterator[list[str]]:
         yield ids[start : start + _IDS_PER_QUERY]
 
 
-def _byte_lots(versions: Sequence[_Version]) -> list[list[_Version]]:
-    """Split versions by the raw spans they carry, so that one read fits into memory.
-
-    All versions of one trace stay together.
-    """
+def _byte_lots(versions: Iterable[_Version]) -> list[list[_Version]]:
+    """Split versions by the raw spans they carry, so that one read fits into memory."""
     lots: list[list[_Version]] = []
-    held, last = 0, ""
-    for version in sorted(versions):
-        if not lots or (held >= _BYTES_PER_QUERY and version.trace_id != last):
+    held = 0
+    for version in sorted(versions, key=lambda version: version.filed_at):
+        if not lots or held >= _BYTES_PER_QUERY:
             lots.append([])
             held = 0
         lots[-1].append(version)
-        held, last = held + version.telemetry_bytes, version.trace_id
+        held += version.telemetry_bytes
     return lots

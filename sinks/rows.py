@@ -65,8 +65,9 @@ REQUEST_COLUMNS: tuple[str, ...] = (
     "lexical_score",
     "ineligible",
     "telemetry_bytes",
-    "telemetry",
 )
+
+TELEMETRY_COLUMNS: tuple[str, ...] = ("filed_at", "batch_id", "trace_id", "version", "body")
 
 JUDGEMENT_COLUMNS: tuple[str, ...] = (
     "filed_at",
@@ -235,6 +236,16 @@ def request_row(row: StoredRequest, filed_at: datetime, batch_id: str) -> Row:
         storable(row.lexical_score),
         storable(row.ineligible),
         len(row.telemetry),
+    )
+
+
+def telemetry_row(row: StoredRequest, filed_at: datetime, batch_id: str) -> Row:
+    """Return the row of `TELEMETRY_COLUMNS`."""
+    return (
+        storable(filed_at),
+        batch_id,
+        text(row.request.trace_id),
+        max(0, min(row.version, _UINT64)),
         row.telemetry,
     )
 

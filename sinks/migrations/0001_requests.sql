@@ -7,7 +7,6 @@
 -- Two processes may file one trace apart in a race: readers still take the highest version by
 -- trace_id (ORDER BY version DESC LIMIT 1 BY trace_id) and never rely on merges.
 --
--- Small granules, because a granule is what one look-up of a trace unpacks of the wide columns.
 -- fsync: an insert that was acknowledged survives a power cut.
 CREATE TABLE IF NOT EXISTS requests (
   filed_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)),
@@ -74,7 +73,6 @@ CREATE TABLE IF NOT EXISTS requests (
   ineligible LowCardinality(Nullable(String)),
 
   telemetry_bytes UInt64,
-  telemetry String CODEC(ZSTD(1)) TTL toDateTime(stored_at) + toIntervalHour(48),
 
   PROJECTION by_trace (
     SELECT trace_id, version, filed_at, telemetry_bytes ORDER BY trace_id
@@ -87,8 +85,31 @@ ENGINE = ReplacingMergeTree(version)
 PARTITION BY toMonday(filed_at)
 ORDER BY (filed_at, trace_id)
 SETTINGS
-  index_granularity_bytes = 2097152,
   fsync_after_insert = 1,
   fsync_part_directory = 1,
   deduplicate_merge_projection_mode = 'rebuild',
   lightweight_mutation_projection_mode = 'rebuild';
+
+-- The raw spans behind a version, kept while late spans may come (store.late_spans_hours).
+--
+-- Beside the requests and not in them: this is nine tenths of all bytes, lives for days and is
+-- read by key only, while every dashboard scans the requests. Written before its request, so that
+-- a request that can be seen has its spans. Small granules, because a granule is what one look-up
+-- unpacks. A partition per day of arrival, so that ageing drops whole parts.
+CREATE TABLE IF NOT EXISTS telemetry (
+  filed_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)),
+  trace_id String,
+  version UInt64,
+  batch_id String CODEC(ZSTD(1)),
+  stored_at DateTime64(3, 'UTC') DEFAULT now64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
+  body String CODEC(ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toDate(stored_at)
+ORDER BY (filed_at, trace_id, version)
+TTL toDateTime(stored_at) + toIntervalHour(48)
+SETTINGS
+  index_granularity_bytes = 2097152,
+  ttl_only_drop_parts = 1,
+  fsync_after_insert = 1,
+  fsync_part_directory = 1;

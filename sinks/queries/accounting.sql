@@ -7,10 +7,10 @@
 --
 -- Columns, one row per service and segment ('unknown' where a request has none)
 --   requests       = eligible + sum of ineligible
---   ineligible     count by reason: nothing to judge, as seen before judging or by the judge
+--   ineligible     count by reason: nothing to judge, as seen before judging
 --   eligible       = not_sampled + judged + waiting + sum of failed
 --   not_sampled, judged, waiting
---   failed         count by cause
+--   failed         count by cause; also what the judge found to hold no claim (no_claims)
 --
 -- Each trace counts once, by its newest version. A judgement of an older version counts until a
 -- newer one replaces it. A judgement of a request that was not drawn is not used.
@@ -19,13 +19,17 @@ WITH
 SELECT
   service,
   segment,
-  count() AS requests,
-  sumMapIf(map(why, toUInt64(1)), state = 'ineligible') AS ineligible,
-  countIf(state != 'ineligible') AS eligible,
-  countIf(state = 'not_sampled') AS not_sampled,
-  countIf(state = 'judged') AS judged,
-  countIf(state = 'waiting') AS waiting,
-  sumMapIf(map(why, toUInt64(1)), state = 'failed') AS failed
-FROM placed
+  sum(traces) AS requests,
+  sumMapIf(map(why, traces), state = 'ineligible') AS ineligible,
+  sumIf(traces, state != 'ineligible') AS eligible,
+  sumIf(traces, state = 'not_sampled') AS not_sampled,
+  sumIf(traces, state = 'judged') AS judged,
+  sumIf(traces, state = 'waiting') AS waiting,
+  sumMapIf(map(why, traces), state = 'failed') AS failed
+FROM (
+  SELECT service, segment, state, why, count() AS traces
+  FROM placed
+  GROUP BY service, segment, state, why
+)
 GROUP BY service, segment
 ORDER BY service, segment

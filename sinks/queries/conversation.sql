@@ -15,7 +15,7 @@ places AS (
   SELECT filed_at, trace_id FROM requests WHERE trace_id = {conversation:String}
 ),
 newest AS (
-  SELECT *, {{ documents }} AS documents, {{ request_keys }} AS keys
+  SELECT *, {{ documents }} AS documents, {{ stages }} AS stages, {{ request_keys }} AS keys
   FROM requests
   WHERE (filed_at, trace_id) IN (SELECT filed_at, trace_id FROM places)
   ORDER BY version DESC
@@ -51,6 +51,9 @@ SELECT
   newest.question AS question,
   newest.answer AS answer,
   newest.documents AS documents,
+  newest.stages AS stages,
+  newest.retriever_stages AS retriever_stages,
+  newest.reranker_stages AS reranker_stages,
   newest.citations AS citations,
   newest.model AS model,
   newest.latency_ms AS latency_ms,

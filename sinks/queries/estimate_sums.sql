@@ -10,7 +10,7 @@
 --   w2, w2l, w2ll           sums of w^2, w^2 l, w^2 l^2
 --   wh, wlh, whh, w2h, w2lh, w2hh   the sums with h, for the prediction-powered estimate
 --   max_w, min_w            largest and smallest weight among judged answers, 0 without any
---   w_failed                weight of the answers that were drawn but could not be scored
+--   n_failed, w_failed      count and weight of the answers that were drawn but could not be scored
 --   n_requests, h           count and sum of h over all eligible requests
 WITH
 {{ placed }}
@@ -32,6 +32,7 @@ SELECT
   sumIf(weight * weight * local_loss * local_loss, state = 'judged') AS w2hh,
   maxIf(weight, state = 'judged') AS max_w,
   minIf(weight, state = 'judged') AS min_w,
+  countIf(state = 'failed') AS n_failed,
   sumIf(weight, state = 'failed') AS w_failed,
   countIf(state != 'ineligible') AS n_requests,
   sumIf(local_loss, state != 'ineligible') AS h

@@ -35,6 +35,7 @@ newest AS (
     hasAny(flags, ['empty_retrieval', 'no_retrieval']) AS contextless,
     arrayExists(rank -> NOT has(documents.rank, rank), citations) AS stray,
     lexical_score,
+    question,
     {{ request_keys }} AS keys
   FROM requests
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
@@ -93,7 +94,7 @@ conversation_signals AS (
 ),
 scored AS (
   SELECT
-    conversation, trace_id, filed_at, own_weight,
+    conversation, trace_id, filed_at, question, own_weight,
     2. * least(contradicted_claims, 2) AS contradicted,
     1. * least(unsupported_claims, 3) AS unsupported,
     if(judged OR lexical_score IS NULL, 0., 1 - assumeNotNull(lexical_score)) AS low_lexical,
@@ -112,11 +113,12 @@ conversations AS (
     count() AS requests,
     min(filed_at) AS first_at,
     max(filed_at) AS last_at,
-    arraySlice(arrayMap(pair -> pair.2, arraySort(groupArray((filed_at, trace_id)))), 1, 100)
-      AS trace_ids,
+    arraySlice(arraySort(groupArray((filed_at, trace_id, question))), 1, 100) AS turns,
+    arrayMap(turn -> turn.2, turns) AS trace_ids,
+    arrayMap(turn -> turn.3, turns) AS questions,
     argMax(
-      (trace_id, filed_at, faults, contradicted, unsupported, low_lexical, no_context,
-       failed_request, stray_citation),
+      (trace_id, faults, contradicted, unsupported, low_lexical, no_context, failed_request,
+       stray_citation),
       (own_weight + faults, filed_at, trace_id)
     ) AS worst
   FROM scored
@@ -124,83 +126,54 @@ conversations AS (
 ),
 ranking AS (
   SELECT
-    conversation, requests, first_at, last_at, trace_ids, signals,
+    conversation, requests, first_at, last_at, trace_ids, questions, signals,
     thumbs_down, low_rating, rephrase, regenerate, abandon,
     worst.1 AS worst_trace_id,
-    worst.2 AS worst_filed_at,
-    worst.4 AS contradicted,
-    worst.5 AS unsupported,
-    worst.6 AS low_lexical,
-    worst.7 AS no_context,
-    worst.8 AS failed_request,
-    worst.9 AS stray_citation,
-    thumbs_down + low_rating + rephrase + regenerate + abandon + worst.3 AS badness
+    worst.3 AS contradicted,
+    worst.4 AS unsupported,
+    worst.5 AS low_lexical,
+    worst.6 AS no_context,
+    worst.7 AS failed_request,
+    worst.8 AS stray_citation,
+    thumbs_down + low_rating + rephrase + regenerate + abandon + worst.2 AS badness
   FROM conversations
   LEFT JOIN conversation_signals USING (conversation)
   WHERE badness > 0
   ORDER BY badness DESC, last_at DESC, conversation
   LIMIT {limit:UInt32}
 ),
-texts AS (
-  SELECT trace_id, service, segment, model, started_at, question, answer, status, flags,
-         error_stage, error_type, citations, lexical_score, {{ documents }} AS documents
-  FROM requests
-  WHERE (filed_at, trace_id) IN (SELECT worst_filed_at, worst_trace_id FROM ranking)
-  ORDER BY version DESC
-  LIMIT 1 BY trace_id
-),
-questions AS (
+-- The ranking stands on the right of both joins: it is worked out once, and its few ids then
+-- filter what is read on the left.
+with_request AS (
   SELECT
-    conversation,
-    arraySlice(
-      arrayMap(turn -> turn.3, arraySort(turn -> (turn.1, turn.2), groupArray((filed_at, trace_id, question)))),
-      1, 100
-    ) AS questions
-  FROM (
-    SELECT ifNull(conversation_id, trace_id) AS conversation, filed_at, trace_id, question
-    FROM requests
-    WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
-      AND trace_id IN (SELECT arrayJoin(trace_ids) FROM ranking)
-    ORDER BY version DESC
-    LIMIT 1 BY trace_id
-  )
-  GROUP BY conversation
+    ranking.*,
+    service, segment, model, started_at, question, answer, status, flags, error_stage, error_type,
+    citations, lexical_score,
+    {{ documents }} AS documents
+  FROM requests
+  INNER JOIN ranking ON requests.trace_id = ranking.worst_trace_id
+  ORDER BY version DESC
+  LIMIT 1 BY worst_trace_id
 ),
 details AS (
-  SELECT trace_id, status, score, reason, {{ claims }} AS claims
+  SELECT trace_id, rank, status, score, reason, {{ claims }} AS claims
   FROM judgements
-  WHERE fingerprint = {fingerprint:String} AND trace_id IN (SELECT worst_trace_id FROM ranking)
-  ORDER BY rank DESC
-  LIMIT 1 BY trace_id
+  WHERE fingerprint = {fingerprint:String}
+    AND filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 1 DAY
+    AND filed_at < {until:DateTime64(6, 'UTC')} + INTERVAL 1 DAY
 )
-SELECT
-  ranking.conversation AS conversation,
-  badness,
-  thumbs_down, low_rating, rephrase, regenerate, abandon,
-  contradicted, unsupported, low_lexical, no_context, failed_request, stray_citation,
-  requests, first_at, last_at, trace_ids,
-  questions.questions AS questions,
-  ranking.signals AS signals,
-  worst_trace_id,
-  texts.service AS service,
-  texts.segment AS segment,
-  texts.model AS model,
-  texts.started_at AS started_at,
-  texts.question AS question,
-  texts.answer AS answer,
-  texts.documents AS documents,
-  texts.citations AS citations,
-  texts.status AS status,
-  texts.error_stage AS error_stage,
-  texts.error_type AS error_type,
-  texts.flags AS flags,
-  texts.lexical_score AS lexical_score,
-  details.status AS judgement_status,
-  details.score AS score,
-  details.reason AS reason,
-  details.claims AS claims
-FROM ranking
-LEFT JOIN texts ON texts.trace_id = ranking.worst_trace_id
-LEFT JOIN details ON details.trace_id = ranking.worst_trace_id
-LEFT JOIN questions ON questions.conversation = ranking.conversation
+SELECT * EXCEPT (latest)
+FROM (
+  SELECT
+    with_request.*,
+    details.status AS judgement_status,
+    details.score AS score,
+    details.reason AS reason,
+    details.claims AS claims,
+    details.rank AS latest
+  FROM details
+  RIGHT JOIN with_request ON details.trace_id = with_request.worst_trace_id
+  ORDER BY latest DESC
+  LIMIT 1 BY worst_trace_id
+)
 ORDER BY badness DESC, last_at DESC, conversation

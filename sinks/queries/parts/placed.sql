@@ -35,7 +35,7 @@ placed AS (
       NOT sampled, 'not_sampled',
       verdict = 'judged', 'judged',
       verdict = 'failed', 'failed',
-      verdict = 'unscored', 'ineligible',
+      verdict = 'unscored', 'unscored',
       'waiting'
     ) AS state,
     toString(ifNull(ineligible, reason)) AS why,
