@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -15,10 +15,10 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
 
 from collector.demo.instrumentation import tracer_provider
-from collector.errors import PermanentDependencyError, TransientDependencyError
+from collector.errors import DependencyError, PermanentDependencyError, TransientDependencyError
 
 _SPANS_PER_EXPORT = 32
 """Small enough that traces are cut over two exports, as real exporters do."""
@@ -26,7 +26,7 @@ _SPANS_PER_EXPORT = 32
 _RETRYABLE = frozenset({429, 502, 503, 504})
 _TIMEOUT_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
-_LONGEST_WAIT_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 10.0
 
 
 class _NotNow(TransientDependencyError):
@@ -51,11 +51,11 @@ class Delivery:
         self._base = otlp_url.rstrip("/").removesuffix("/v1/traces")
         self._ended = InMemorySpanExporter()
         self.provider = tracer_provider(self._ended)
-        self._last_status: int | None = None
+        self._last_reply: requests.Response | None = None
         session = requests.Session()
         # The agent is named by its address; a proxy of the environment is not meant for it.
         session.trust_env = False
-        session.hooks["response"].append(lambda reply, *_, **__: self._note(reply.status_code))
+        session.hooks["response"].append(self._note)
         self._exporter = OTLPSpanExporter(
             endpoint=f"{self._base}/v1/traces", timeout=_TIMEOUT_SECONDS, session=session
         )
@@ -107,19 +107,19 @@ class Delivery:
             await _patiently(partial(self._post, list(signals)))
         return len(signals)
 
-    def _note(self, status: int) -> None:
-        self._last_status = status
+    def _note(self, reply: requests.Response, *_: Any, **__: Any) -> None:
+        """Keep the reply: the exporter itself only says whether it worked."""
+        self._last_reply = reply
 
     async def _export(self, batch: Sequence[ReadableSpan]) -> None:
-        self._last_status = None
+        self._last_reply = None
         result = await asyncio.to_thread(self._exporter.export, batch)
         if result is SpanExportResult.SUCCESS:
             return
-        self._give_up_on(self._last_status, "/v1/traces")
-        told = f"status {self._last_status}" if self._last_status else "no answer"
-        raise _NotNow(
-            f"{self._base}/v1/traces: spans were not taken, {told}; is the agent running?"
-        )
+        url = f"{self._base}/v1/traces"
+        if self._last_reply is None:
+            raise _NotNow(f"{url}: no answer; is the agent running?")
+        raise _refusal(url, self._last_reply.status_code, self._last_reply.headers)
 
     async def _post(self, signals: list[dict[str, Any]]) -> None:
         url = f"{self._base}/v1/signals"
@@ -127,21 +127,23 @@ class Delivery:
             reply = await self._http.post(url, json=signals)
         except httpx.TransportError as err:
             raise _NotNow(f"{url}: {type(err).__name__}; is the agent running?") from err
-        if reply.is_success:
-            return
-        self._give_up_on(reply.status_code, "/v1/signals")
-        raise _NotNow(f"{url}: status {reply.status_code}", _retry_after(reply))
+        if not reply.is_success:
+            raise _refusal(url, reply.status_code, reply.headers)
 
-    def _give_up_on(self, status: int | None, path: str) -> None:
-        if status is not None and status not in _RETRYABLE:
-            raise PermanentDependencyError(f"{self._base}{path}: refused with status {status}")
+
+def _refusal(url: str, status: int, headers: Mapping[str, str]) -> DependencyError:
+    """Return what to raise for a reply that is not a success (OTLP/HTTP specification)."""
+    if status not in _RETRYABLE:
+        return PermanentDependencyError(f"{url}: refused with status {status}")
+    told = headers.get("Retry-After", "")
+    return _NotNow(f"{url}: status {status}", float(told) if told.isdigit() else None)
 
 
 async def _patiently(call: Callable[[], Awaitable[None]]) -> None:
     """Call until it succeeds, as long as the agent only asks for patience."""
     async for attempt in AsyncRetrying(
         retry=retry_if_exception_type(_NotNow),
-        stop=stop_after_delay(_PATIENCE_SECONDS),
+        stop=stop_before_delay(_PATIENCE_SECONDS),
         wait=_pause,
         reraise=True,
     ):
@@ -152,9 +154,4 @@ async def _patiently(call: Callable[[], Awaitable[None]]) -> None:
 def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     told = error.retry_after_seconds if isinstance(error, _NotNow) else None
-    return min(_LONGEST_WAIT_SECONDS, 0.2 * 2**state.attempt_number if told is None else told)
-
-
-def _retry_after(reply: httpx.Response) -> float | None:
-    told = reply.headers.get("retry-after", "")
-    return float(told) if told.isdigit() else None
+    return min(_LONGEST_PAUSE_SECONDS, 0.2 * 2**state.attempt_number) if told is None else told
