@@ -1,6 +1,8 @@
 """The command line.
 
 Exit codes: 0 fine, 1 a check says no, 2 wrong usage or config, 3 a dependency is down.
+The heavy parts (stores, servers, clients) are imported by the commands that need them, so that
+help, config checks and extraction start at once.
 """
 
 from __future__ import annotations
@@ -13,27 +15,21 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import msgspec
 import structlog
 import typer
-import uvloop
 from rich.console import Console
 
-from collector import remote, trace_files
-from collector.app import Urls, migrate_store, running
 from collector.config import Resolved, load
-from collector.demo.live import run_demo
 from collector.errors import ConfigError, DependencyError, GroundwatchError, MalformedPayload
-from collector.extract import extract as extract_request
 from collector.model import NotARequest
 from collector.telemetry import configure_logging
-from dashboards import terminal
-from dashboards.candidates import golden_row
-from dashboards.review.render import render
 from dashboards.windows import Window, last, week
-from sinks import golden_file
+
+if TYPE_CHECKING:
+    from collector.app import Urls
 
 app = typer.Typer(
     name="groundwatch",
@@ -103,6 +99,8 @@ def migrate(
     dry_run: Annotated[bool, typer.Option(help="Only say what would be applied.")] = False,
 ) -> None:
     """Bring the store's tables up to date."""
+    from collector.app import migrate_store
+
     applied = _run(migrate_store(load(config).config, dry_run=dry_run))
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
@@ -116,6 +114,9 @@ def extract(
     logs: Annotated[list[Path] | None, typer.Option(help="OTLP log files beside them.")] = None,
 ) -> None:
     """Print the requests found in trace files, as JSON, in order of start time."""
+    from collector import trace_files
+    from collector.extract import extract as extract_request
+
     requests = []
     for trace in trace_files.read(files, logs or []):
         request = extract_request(trace)
@@ -134,7 +135,9 @@ def send(
     as_json: JsonOption = False,
 ) -> None:
     """Send trace files to an agent, waiting when it says so. Unreadable files are named."""
-    result = _run(remote.send_files(files, endpoint, Console(stderr=True)))
+    from collector.remote import send_files
+
+    result = _run(send_files(files, endpoint, Console(stderr=True)))
     if as_json:
         _print_json(result)
     else:
@@ -154,8 +157,11 @@ def estimates(
     as_json: JsonOption = False,
 ) -> None:
     """Print faithfulness per segment, with interval, and the accounting behind it."""
+    from collector.remote import report as ask
+    from dashboards import terminal
+
     window = _window(since, None)
-    report = _run(remote.report(load(config), "estimates", window, segment=segment))
+    report = _run(ask(load(config), "estimates", window, segment=segment))
     if as_json:
         _print_json(report)
     else:
@@ -176,8 +182,11 @@ def review_report(
     ),
 ) -> None:
     """Print the worst conversations, each once, with claims, evidence, signals and reasons."""
+    from collector.remote import report as ask
+    from dashboards.review.render import render
+
     window = _window(since, week_name)
-    report = _run(remote.report(load(config), "review", window, segment=segment, limit=limit))
+    report = _run(ask(load(config), "review", window, segment=segment, limit=limit))
     if output is ReportFormat.json:
         _print_json(report["conversations"])
     else:
@@ -194,6 +203,8 @@ def golden_candidates(
     as_json: JsonOption = False,
 ) -> None:
     """List questions from the worst conversations that could join the golden set."""
+    from dashboards import terminal
+
     found = _candidates(config, since, week_name, limit)
     if as_json:
         _print_json(found)
@@ -210,6 +221,9 @@ def golden_export(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
 ) -> None:
     """Add candidates to a golden file as drafts, leaving out questions it already has."""
+    from dashboards.candidates import golden_row
+    from sinks import golden_file
+
     found = _candidates(config, since, week_name, limit)
     result = golden_file.append(file, [golden_row(candidate) for candidate in found])
     print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
@@ -231,10 +245,14 @@ def main() -> NoReturn:
 
 
 async def _demo(data_dir: Path, console: Console, *, once: bool) -> dict[str, Any]:
+    from collector.demo.live import run_demo
+
     return await run_demo(data_dir, once=once, console=console, stop=_stop_on_signals())
 
 
 async def _serve(resolved: Resolved) -> None:
+    from collector.app import running
+
     log = structlog.get_logger()
     stop = _stop_on_signals()
     async with running(resolved) as agent:
@@ -269,8 +287,10 @@ def _say_where(urls: Urls) -> None:
 def _candidates(
     config: Path | None, since: str, week_name: str | None, limit: int
 ) -> list[dict[str, Any]]:
+    from collector.remote import report as ask
+
     window = _window(since, week_name)
-    report = _run(remote.report(load(config), "candidates", window, limit=limit))
+    report = _run(ask(load(config), "candidates", window, limit=limit))
     found: list[dict[str, Any]] = report["candidates"]
     return found
 
@@ -283,6 +303,8 @@ def _window(since: str, week_name: str | None) -> Window:
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    import uvloop
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
 

@@ -9,17 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 Row = Mapping[str, Any]
-_NUMBERS = ("requests", "eligible", "judged", "waiting", "failed", "n_eff")
 
 
 def print_estimates(report: Row, console: Console) -> None:
     """Print faithfulness and accounting per segment, and over all in the last line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("segment")
-    table.add_column("faithfulness", justify="right")
-    table.add_column("95 % interval", justify="right")
-    for name in _NUMBERS:
-        table.add_column(name, justify="right")
+    table.add_column("segment", overflow="fold")
+    for name in ("faithful", "95 % interval", "requests", "judged", "waiting", "failed", "n_eff"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in report["segments"]:
         table.add_row(row["segment"], *_cells(row))
     table.add_section()
@@ -34,14 +31,20 @@ def print_estimates(report: Row, console: Console) -> None:
 
 
 def _cells(row: Row) -> list[str]:
-    interval = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
     return [
         point(row),
-        interval,
-        *(str(row[key]) for key in ("requests", "eligible", "judged", "waiting")),
+        interval(row),
+        str(row["requests"]),
+        f"{row['judged']} of {row['eligible']}",
+        str(row["waiting"]),
         str(sum(row["failed"].values())),
         f"{row['n_eff']:.0f}",
     ]
+
+
+def interval(row: Row) -> str:
+    """Return the interval as shown, "" where there is none."""
+    return "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
 
 
 def point(row: Row) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,8 @@ async def run_demo(
         console: where it tells what it sees.
         stop: ends the demo early and cleanly.
     """
+    # The library sets its own logger to DEBUG when it is imported.
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
     started = datetime.now(UTC)
     story = scenario(run_id=f"{started:%Y%m%d-%H%M%S}")
     async with running(Resolved(config=_config(data_dir), secrets=Secrets())) as agent:
@@ -119,10 +122,10 @@ def _since(started: datetime) -> Window:
 
 def _line(report: dict[str, Any]) -> str:
     total = report["total"]
-    interval = "" if total["low"] is None else f" ({total['low']:.3f} to {total['high']:.3f})"
+    time = datetime.now(UTC).astimezone()
     return (
-        f"{datetime.now():%H:%M:%S}  {total['requests']} requests, {total['judged']} judged, "
-        f"{total['waiting']} waiting; faithfulness {terminal.point(total)}{interval}"
+        f"{time:%H:%M:%S}  {total['requests']:4} requests, {total['judged']:4} judged, "
+        f"{total['waiting']:3} waiting   {terminal.point(total):11}  {terminal.interval(total)}"
     )
 
 
