@@ -227,6 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--replicates", type=int, default=2000, help="hours per cell")
     parser.add_argument("--seed", type=int, default=20260101)
     options = parser.parse_args(arguments)
+    if options.replicates < ENOUGH or options.replicates % BLOCK:
+        parser.error(f"--replicates must be a multiple of {BLOCK}, and at least {ENOUGH}")
     started = time.monotonic()
     cells, correlation = simulate(options.replicates, options.seed)
     broken = [key for key, cell in cells.items() if verdict(cell) == "BROKEN"]
