@@ -10,7 +10,8 @@
 --   ineligible     count by reason: nothing to judge, as seen before judging
 --   eligible       = not_sampled + judged + waiting + sum of failed
 --   not_sampled, judged, waiting
---   failed         count by cause; also what the judge found to hold no claim (no_claims)
+--   failed         count by cause; among them what only the judge found to be unscorable, such as
+--                  no_claims: the request was eligible when it was drawn, and stays so
 --
 -- Each trace counts once, by its newest version. A judgement of an older version counts until a
 -- newer one replaces it. A judgement of a request that was not drawn is not used.
@@ -25,7 +26,7 @@ SELECT
   sumIf(traces, state = 'not_sampled') AS not_sampled,
   sumIf(traces, state = 'judged') AS judged,
   sumIf(traces, state = 'waiting') AS waiting,
-  sumMapIf(map(why, traces), state = 'failed') AS failed
+  sumMapIf(map(why, traces), state IN ('failed', 'unscored')) AS failed
 FROM (
   SELECT service, segment, state, why, count() AS traces
   FROM placed

@@ -10,7 +10,8 @@
 --   w2, w2l, w2ll           sums of w^2, w^2 l, w^2 l^2
 --   wh, wlh, whh, w2h, w2lh, w2hh   the sums with h, for the prediction-powered estimate
 --   max_w, min_w            largest and smallest weight among judged answers, 0 without any
---   n_failed, w_failed      count and weight of the answers that were drawn but could not be scored
+--   n_failed, w_failed      count and weight of the answers whose judging failed; an answer without
+--                           claims is no failure, it has nothing to estimate
 --   n_requests, h           count and sum of h over all eligible requests
 WITH
 {{ placed }}
