@@ -185,7 +185,7 @@ def _flat_documents(prefix: str, hits: Sequence[Hit]) -> dict[str, AttributeValu
         found[f"{key}.id"] = hit.page.page_id
         found[f"{key}.content"] = hit.page.text
         found[f"{key}.score"] = hit.score
-        found[f"{key}.metadata"] = json.dumps({"source": hit.page.url, "title": hit.page.title})
+        found[f"{key}.metadata"] = json.dumps(_about(hit))
     return found
 
 
@@ -300,6 +300,15 @@ def _document(hit: Hit) -> dict[str, Any]:
         "id": hit.page.page_id,
         "score": hit.score,
         "content": hit.page.text,
-        "title": hit.page.title,
-        "source": hit.page.url,
+        **_about(hit),
+    }
+
+
+def _about(hit: Hit) -> dict[str, str]:
+    page = hit.page
+    return {
+        "source": page.url,
+        "title": page.title,
+        "section": page.section,
+        "updated": page.updated,
     }
