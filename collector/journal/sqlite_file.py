@@ -131,13 +131,16 @@ class JournalFile:
 
     def give_back(self) -> bool:
         """Return some free pages to the file system; return whether more should follow."""
-        pages, free = self._pages()
-        if free <= max(KEPT_FREE_PAGES, pages // 4):
+        if not self._has_spare_pages():
             return False
         with _translated(self._path):
             # `execute` would free a single page, whatever the number says.
             self._writer.executescript(f"pragma incremental_vacuum({VACUUM_PAGES})")
-        return True
+            if self._has_spare_pages():
+                return True
+            # The file itself is cut only when the log is folded in.
+            self._writer.execute("pragma wal_checkpoint(passive)").fetchall()
+        return False
 
     def shrink_wal(self) -> bool:
         """Fold the write-ahead log in where it is large; return whether it is small now.
@@ -212,6 +215,10 @@ class JournalFile:
         pages = self._query(self._writer, "pragma page_count")[0][0]
         free = self._query(self._writer, "pragma freelist_count")[0][0]
         return pages, free
+
+    def _has_spare_pages(self) -> bool:
+        pages, free = self._pages()
+        return free > max(KEPT_FREE_PAGES, pages // 4)
 
     def _wal_bytes(self) -> int:
         try:
