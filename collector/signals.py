@@ -131,13 +131,15 @@ def _time(value: Any) -> Any:
     except ValueError:
         try:
             time = datetime.fromisoformat(str(value))
-        except ValueError:
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        except (ValueError, OverflowError):
             raise ValueError(problem) from None
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    while abs(number) > 1e11:  # as seconds that would be past the year 5000
-        number /= 1000
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise ValueError(problem)
+    while abs(number) > 1e11:  # as seconds that would be past the year 5000
+        number /= 1000
     return datetime.fromtimestamp(number, UTC)
 
 

@@ -20,7 +20,7 @@ from collector.telemetry import Metrics
 SHARED = Path(__file__).parents[2] / "shared"
 
 
-class Optional(NamedTuple):
+class Extra(NamedTuple):
     """Something tests can do without: the mark that asks for it and how to get it."""
 
     mark: str
@@ -28,14 +28,14 @@ class Optional(NamedTuple):
     absence: str
 
 
-OPTIONALS = (
-    Optional(
+EXTRAS = (
+    Extra(
         "shared",
         lambda: (SHARED / "traces").is_dir(),
         "the public traces and data sets are not there: put them into a folder named `shared` "
         "beside the project folder",
     ),
-    Optional(
+    Extra(
         "prometheus",
         lambda: shutil.which("prometheus") is not None,
         "no `prometheus` on the PATH: unpack a release of github.com/prometheus/prometheus and "
@@ -49,21 +49,21 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 def pytest_report_header() -> list[str]:
     """Name the optional things that are absent before any test runs."""
     return [
-        f"tests marked {optional.mark!r} are left out: {optional.absence}"
-        for optional in OPTIONALS
-        if not optional.present()
+        f"tests marked {extra.mark!r} are left out: {extra.absence}"
+        for extra in EXTRAS
+        if not extra.present()
     ]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests whose optional data or service is absent, and remember how many."""
     left_out: dict[str, int] = {}
-    for optional in OPTIONALS:
-        if optional.present():
+    for extra in EXTRAS:
+        if extra.present():
             continue
-        without = [item for item in items if item.get_closest_marker(optional.mark)]
+        without = [item for item in items if item.get_closest_marker(extra.mark)]
         if without:
-            left_out[optional.mark] = len(without)
+            left_out[extra.mark] = len(without)
             items[:] = [item for item in items if item not in without]
             config.hook.pytest_deselected(items=without)
     config.stash[LEFT_OUT] = left_out
@@ -74,10 +74,10 @@ def pytest_terminal_summary(
 ) -> None:
     """Say at the end what was not tested, and the cure."""
     left_out = config.stash.get(LEFT_OUT, {})
-    for optional in OPTIONALS:
-        if count := left_out.get(optional.mark):
+    for extra in EXTRAS:
+        if count := left_out.get(extra.mark):
             terminalreporter.write_line(
-                f"NOT RUN: {count} tests marked {optional.mark!r}; {optional.absence}", yellow=True
+                f"NOT RUN: {count} tests marked {extra.mark!r}; {extra.absence}", yellow=True
             )
 
 

@@ -226,7 +226,9 @@ def test_times_are_iso_or_unix_in_any_usual_unit(sent: Any) -> None:
     assert signal.received_at == NOW
 
 
-@pytest.mark.parametrize("sent", ["yesterday", [1], True, {}, "2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "sent", ["yesterday", [1], True, {}, "2026-13-01T00:00:00Z", "inf", "0001-01-01T00:00:00+10:00"]
+)
 def test_what_is_no_time_is_refused(sent: Any) -> None:
     message = refusal({"trace_id": TRACE, "kind": "copy", "occurred_at": sent})
     assert "occurred_at: must be an ISO 8601 time or a Unix time" in message
