@@ -9,6 +9,7 @@ fuller trace supersedes the earlier one.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -45,6 +46,7 @@ class _Open:
         self.size = 0
         self.first_at = now
         self.due_at = now
+        self.queued_at = math.inf  # when its live heap entry comes up
 
 
 class Assembler:
@@ -120,12 +122,13 @@ class Assembler:
     def due(self, now: float) -> list[Closed]:
         """Close and return the traces that are complete by now, and those evicted since."""
         while self._heap and self._heap[0][0] <= now:
-            due_at, trace_id = heapq.heappop(self._heap)
+            queued_at, trace_id = heapq.heappop(self._heap)
             opened = self._open.get(trace_id)
-            if opened is None:
-                continue
-            if opened.due_at > due_at:
-                heapq.heappush(self._heap, (opened.due_at, trace_id))
+            if opened is None or opened.queued_at != queued_at:
+                continue  # closed meanwhile, or an entry that an earlier one has replaced
+            opened.queued_at = math.inf
+            if opened.due_at > now:
+                self._queue(trace_id, opened)
             else:
                 self._close(trace_id, "root" if opened.rooted or opened.late else "idle")
         ready, self._ready = self._ready, []
@@ -152,9 +155,8 @@ class Assembler:
             opened.late = True
             opened.first_at = now
             opened.positions = []
+            opened.queued_at = math.inf
         self._open[trace_id] = opened
-        # One heap entry a trace; it is moved back when it comes up too early.
-        heapq.heappush(self._heap, (now, trace_id))
         return opened
 
     def _set_due(self, trace_id: str, now: float) -> None:
@@ -162,6 +164,13 @@ class Assembler:
         complete = opened.rooted or opened.late
         wait = self._config.quiet_seconds if complete else self._config.rootless_seconds
         opened.due_at = min(now + wait, opened.first_at + self._config.max_open_seconds)
+        self._queue(trace_id, opened)
+
+    def _queue(self, trace_id: str, opened: _Open) -> None:
+        """Have the trace looked at when it is due, unless that happens earlier anyway."""
+        if opened.due_at < opened.queued_at:
+            opened.queued_at = opened.due_at
+            heapq.heappush(self._heap, (opened.due_at, trace_id))
 
     def _grow(self, opened: _Open, item_bytes: int) -> None:
         opened.size += item_bytes

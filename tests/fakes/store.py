@@ -72,7 +72,7 @@ class MemoryStore:
         """See `Store.known`."""
         found = ((trace_id, self.by_trace.get(trace_id)) for trace_id in trace_ids)
         return {
-            trace_id: Known(row.version, row.decision, row.telemetry)
+            trace_id: Known(row.version, row.decision, row.telemetry, row.ineligible)
             for trace_id, row in found
             if row is not None
         }

@@ -88,7 +88,7 @@ def test_a_trace_becomes_a_judged_request_with_its_signals(agent: AgentProcess) 
     (turn,) = conversation["turns"]
     assert CANARY in turn["question"]
     assert turn["claims"]
-    assert len(turn["documents"]) == 4
+    assert len(turn["documents"]) == 3
     assert CANARY not in agent.log.read_text()
 
 
@@ -116,7 +116,7 @@ def test_late_spans_supersede_and_count_once(agent: AgentProcess) -> None:
     while time.monotonic() < deadline and not turns(agent)[0]["claims"]:
         time.sleep(0.1)
     (turn,) = turns(agent)
-    assert len(turn["documents"]) == 4
+    assert len(turn["documents"]) == 3
     assert turn["claims"]
     totals = wait_for(agent, 1)
     assert (totals["requests"], totals["judged"]) == (1, 1)

@@ -11,6 +11,9 @@ from collector.ports import Position
 Steps = list[tuple[int, bool, float]]
 
 
+CONFIG = AssemblerConfig()
+
+
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, 7), st.booleans(), st.floats(0, 30)), min_size=1, max_size=60
@@ -40,3 +43,32 @@ def test_every_span_and_position_comes_out_exactly_once(steps: Steps, max_traces
     assert set(held.values()) == {0}
     assert sum(len(spans) for spans in seen.values()) == len(steps)
     assert assembler.open_bytes == 0
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 60)), min_size=1, max_size=40
+    )
+)
+def test_a_trace_is_closed_exactly_when_its_wait_is_over(steps: Steps) -> None:
+    """A plain model: look at all traces after every step; the assembler keeps a queue."""
+    assembler = Assembler(CONFIG)
+    now = 0.0
+    waits: dict[str, float] = {}
+    rooted: set[str] = set()
+    closed_before: set[str] = set()
+    for number, (trace, root, pause) in enumerate(steps):
+        now += pause
+        expected = {name for name, due in waits.items() if due <= now}
+        assert {c.trace.trace_id for c in assembler.due(now)} == expected
+        closed_before |= expected
+        for name in expected:
+            del waits[name]
+        name = str(trace)
+        parent = None if root else "p"
+        span = Span(trace_id=name, span_id=str(number), parent_span_id=parent)
+        assembler.add([span], [], Position(0, number), 10, now)
+        if root:
+            rooted.add(name)
+        complete = name in rooted or name in closed_before
+        waits[name] = now + (CONFIG.quiet_seconds if complete else CONFIG.rootless_seconds)

@@ -50,6 +50,15 @@ def test_an_agent_of_ten_minutes_is_one_trace() -> None:
     assert len(assembler.due(610)[0].trace.spans) == 11
 
 
+def test_a_root_that_comes_after_a_look_shortens_the_wait() -> None:
+    assembler = Assembler(CONFIG)
+    add(assembler, [span("a", 1)], 1, now=0)
+    assert assembler.due(0.1) == []
+    add(assembler, [span("a", 2, root=True)], 2, now=0.2)
+    assert assembler.due(10.1) == []
+    assert ids(assembler.due(10.2)) == ["a"]
+
+
 def test_without_a_root_a_trace_waits_longer_and_says_so() -> None:
     assembler = Assembler(CONFIG)
     add(assembler, [span("a", 1)], 1, now=0)
