@@ -57,6 +57,7 @@ def _component(component: str, attributes: Attributes) -> Facts:
         return Facts(
             convention=NAME,
             kind=kind,
+            name=component,
             input=given,
             output=returned,
             query=given,
@@ -69,6 +70,7 @@ def _component(component: str, attributes: Attributes) -> Facts:
     return Facts(
         convention=NAME,
         kind=kind,
+        name=component,
         input=given,
         output=returned,
         input_messages=given,

@@ -50,6 +50,7 @@ def read(span: Span) -> Facts | None:
     return Facts(
         convention=NAME,
         kind=kind,
+        name=text(attributes.get("tool.name")),
         input=present(attributes, "input.value"),
         output=output,
         input_messages=(partial(_messages, attributes, "llm.input_messages"),),

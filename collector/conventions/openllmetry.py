@@ -13,7 +13,7 @@ from collector.conventions.common import present, session_keys, user_keys
 from collector.conventions.facts import Facts, Kind
 from collector.conventions.flat import indexed
 from collector.conventions.messages import Message, clean, messages_of, role_of
-from collector.conventions.numbers import first_integer, first_text
+from collector.conventions.numbers import first_integer, first_text, text
 from collector.conventions.payloads import loads, nested
 from collector.model import Attributes, Span
 
@@ -49,6 +49,7 @@ def read(span: Span) -> Facts | None:
     return Facts(
         convention=NAME,
         kind=kind,
+        name=text(attributes.get("traceloop.entity.name")),
         input=(
             *(partial(_entity_input, value) for value in entity_input),
             *(partial(_inputs_in_output, value) for value in entity_output),
@@ -136,8 +137,8 @@ def _messages(attributes: Attributes, prefix: str, default_role: str) -> list[Me
         if content is None:
             parts = indexed(item, "content").values()
             content = "".join(t for p in parts if isinstance(t := p.get("text"), str)) or None
-        text = messages_of({"role": role, "content": content})[0].text if content else None
-        if text in _NOT_CONTENT:
-            text = None
-        messages.append(Message(role, clean(text) if text else None, calls, role == "tool"))
+        said = messages_of({"role": role, "content": content})[0].text if content else None
+        if said in _NOT_CONTENT:
+            said = None
+        messages.append(Message(role, clean(said) if said else None, calls, role == "tool"))
     return messages

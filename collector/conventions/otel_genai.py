@@ -69,6 +69,7 @@ def read(span: Span) -> Facts | None:
     return Facts(
         convention=NAME,
         kind=kind,
+        name=text(attributes.get("gen_ai.tool.name")),
         input=present(attributes, "gen_ai.tool.call.arguments"),
         output=present(attributes, "gen_ai.tool.call.result"),
         input_messages=(

@@ -11,6 +11,7 @@ from functools import partial
 from collector.conventions.common import present
 from collector.conventions.documents import document_of
 from collector.conventions.facts import Facts
+from collector.conventions.numbers import first_text
 from collector.model import Document, Span, SpanEvent
 
 NAME = "vector-db"
@@ -26,8 +27,8 @@ def read(span: Span) -> Facts | None:
     """Return the facts of a span that searched a vector database, None of any other."""
     attributes = span.attributes
     results = [event for event in span.events if event.name in _RESULTS]
-    system = attributes.get("db.system", attributes.get("db.system.name"))
-    operation = attributes.get("db.operation", attributes.get("db.operation.name"))
+    system = first_text(attributes, ("db.system", "db.system.name"))
+    operation = first_text(attributes, ("db.operation", "db.operation.name"))
     searched = system in _SYSTEMS and operation in _SEARCHES
     if not results and not searched:
         return None

@@ -36,6 +36,7 @@ def read(span: Span) -> Facts | None:
     return Facts(
         convention=NAME,
         kind=kind,
+        name=text(attributes.get("ai.toolCall.name")),
         input=present(attributes, "ai.prompt", "ai.toolCall.args", "ai.value"),
         output=present(attributes, "ai.response.text", "ai.response.object", "ai.toolCall.result"),
         input_messages=present(attributes, "ai.prompt.messages"),

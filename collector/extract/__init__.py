@@ -49,7 +49,7 @@ def _not_a_request(tree: Tree) -> NotARequest | None:
         return NotARequest(reason="startup_noise")
     if kinds <= {"pending", "noise"}:
         return NotARequest(reason="pending")
-    if all(entry.kind in ("evaluation", "noise", "pending") for entry in tree.entries()):
+    if all(entry.kind in ("evaluation", "noise", "pending") for entry in tree.entries):
         return NotARequest(reason="evaluation")
     if kinds <= {"embedding", "noise", "pending"}:
         return NotARequest(reason="embedding_only")

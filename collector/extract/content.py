@@ -18,6 +18,7 @@ from collector.conventions.texts import answer_in, question_in
 from collector.extract.tree import Node, Tree
 from collector.model import Document
 
+_ASIDE = frozenset({"retriever", "reranker", "tool", "evaluation"})
 _SIDE_CALL = re.compile(
     r"title|condens|rewrit|rephras|classif|router|guardrail|moderat|follow.?up|suggest",
     re.IGNORECASE,
@@ -45,7 +46,7 @@ def read_content(tree: Tree, calls: list[Node], decoder: Decoder) -> Content:
         calls: its LLM calls.
         decoder: decodes payloads.
     """
-    entries = [entry for entry in tree.entries() if entry.kind not in ("evaluation", "noise")]
+    entries = [entry for entry in tree.entries if entry.kind not in ("evaluation", "noise")]
     outer = [entry for entry in entries if entry.kind not in ("embedding", "retriever", "reranker")]
     own = _own_calls(calls)
     final, final_answer, tools_only = _final_call(own, decoder)
@@ -90,19 +91,13 @@ def _filled_in(document: Document, question: str) -> bool:
 
 def _own_calls(calls: list[Node]) -> list[Node]:
     """Return the calls made by the request itself, not by its searches, tools or sub-agents."""
-    own = [
-        call
-        for call in calls
-        if not any(
-            a.kind in ("retriever", "reranker", "tool", "evaluation") for a in call.ancestors()
-        )
-    ]
+    own = [call for call in calls if call.above.isdisjoint(_ASIDE)]
     return own or calls
 
 
 def _final_call(calls: list[Node], decoder: Decoder) -> tuple[Node | None, str | None, bool]:
     """Return the last call that answered, its answer, and whether all ended in a tool call."""
-    ordered = sorted(calls, key=lambda n: (n.end_ns, n.start_ns, n.span.span_id), reverse=True)
+    ordered = sorted(calls, key=lambda n: (n.end_ns, n.start_ns, n.id), reverse=True)
     ordered.sort(key=lambda n: _SIDE_CALL.search(n.span.name) is not None)
     for call in ordered:
         answer = _answered(call, decoder)
@@ -110,7 +105,7 @@ def _final_call(calls: list[Node], decoder: Decoder) -> tuple[Node | None, str |
             return call, answer, False
     if not ordered:
         return None, None, False
-    last = max(calls, key=lambda n: (n.end_ns, n.start_ns, n.span.span_id))
+    last = max(calls, key=lambda n: (n.end_ns, n.start_ns, n.id))
     said = _messages(last.facts.output_messages if last.facts else (), decoder)
     return ordered[0], None, ends_in_tool_call(said)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 import msgspec
 
 from collector.conventions.documents import documents_in
-from collector.conventions.facts import Facts, Kind
+from collector.conventions.facts import Kind, Payloads
 from collector.conventions.payloads import Decoder
 from collector.extract.tree import Node, Tree
 from collector.model import Document, ScoreKind
 
 _SEARCH_NAME = re.compile(r"retriev|search|lookup|knowledge|rerank", re.IGNORECASE)
 _RERANK_NAME = re.compile(r"re-?rank", re.IGNORECASE)
-_PRODUCERS: tuple[Kind, ...] = ("retriever", "reranker", "joiner")
+_PRODUCERS: frozenset[Kind] = frozenset({"retriever", "reranker", "joiner"})
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,40 +30,29 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_context(tree: Tree, decoder: Decoder) -> Context:
     """Return the searches of a trace and the documents its model was given."""
-    nodes = [node for node in tree.nodes if _serves(node)]
     found: dict[str, list[Document] | None] = {}
-    retrievers, rerankers, joiners = [], [], []
-    for node in nodes:
-        role = _role_of(node, decoder, found)
-        if role == "retriever":
-            retrievers.append(node)
-        elif role == "reranker":
-            rerankers.append(node)
-        elif role == "joiner":
-            joiners.append(node)
-    ids = {node.span.span_id for node in (*retrievers, *rerankers, *joiners)}
-    documents = _final(tree, ids, {n.span.span_id for n in (*rerankers, *joiners)}, found)
+    by_role: dict[str, list[Node]] = {"retriever": [], "reranker": [], "joiner": []}
+    for node in tree.nodes:
+        role = None if node.is_evaluation else _role_of(node, decoder, found)
+        if role is not None:
+            by_role[role].append(node)
+    ids = {node.id for nodes in by_role.values() for node in nodes}
+    refining = {node.id for role in ("reranker", "joiner") for node in by_role[role]}
+    documents = _final(tree, ids, refining, found)
     if documents is None:
         documents = _documents_of_entries(tree, decoder)
-    ran = [found[i] for i in ids if i in found]
     return Context(
         documents=documents or [],
-        retrievers=[n for n in retrievers if not _has_below(n, retrievers)],
-        rerankers=[n for n in rerankers if not _has_below(n, rerankers)],
-        known_empty=bool(retrievers) and not documents and any(d == [] for d in ran),
+        retrievers=_innermost(tree, by_role["retriever"]),
+        rerankers=_innermost(tree, by_role["reranker"]),
+        known_empty=bool(ids) and not documents and [] in found.values(),
         counts={i: len(d) for i, d in found.items() if d is not None},
     )
 
 
-def _serves(node: Node) -> bool:
-    return node.kind is not None and not any(
-        other.kind == "evaluation" for other in (node, *node.ancestors())
-    )
-
-
-def _has_below(node: Node, others: list[Node]) -> bool:
-    ids = {other.span.span_id for other in others}
-    return any(below.span.span_id in ids for below in node.descendants())
+def _innermost(tree: Tree, nodes: list[Node]) -> list[Node]:
+    wrapping = tree.above_any({node.id for node in nodes})
+    return [node for node in nodes if node.id not in wrapping]
 
 
 def _role_of(node: Node, decoder: Decoder, found: dict[str, list[Document] | None]) -> str | None:
@@ -74,42 +64,47 @@ def _role_of(node: Node, decoder: Decoder, found: dict[str, list[Document] | Non
     facts = node.facts
     if facts is None:
         return None
+    name = facts.name or node.span.name
     if facts.kind in _PRODUCERS:
-        found[node.span.span_id] = None if node.error else _documents(facts, decoder)
+        documents = None if node.error else _documents(facts.documents, decoder)
+        found[node.id] = documents and _with_score_kind(documents, facts.kind, name)
         return facts.kind
-    named = _SEARCH_NAME.search(node.span.name) is not None
-    if facts.kind != "tool" and not (named and facts.kind == "chain"):
+    if facts.kind != "tool" and not (facts.kind == "chain" and _SEARCH_NAME.search(name)):
         return None
-    if (not facts.documents and not facts.output) or node.has_below(*_PRODUCERS):
+    payloads = facts.documents or facts.output
+    if not payloads or not node.below.isdisjoint(_PRODUCERS):
         return None
-    documents = _documents(facts, decoder, strict=True)
+    documents = _documents(payloads, decoder, strict=True)
     if not documents:
         return None
-    found[node.span.span_id] = documents
-    return "reranker" if _RERANK_NAME.search(node.span.name) else "retriever"
+    role = "reranker" if _RERANK_NAME.search(name) else "retriever"
+    found[node.id] = _with_score_kind(documents, role, name)
+    return role
 
 
-def _documents(facts: Facts, decoder: Decoder, *, strict: bool = False) -> list[Document] | None:
-    payloads = facts.documents or (facts.output if strict else ())
+def _documents(
+    payloads: Payloads, decoder: Decoder, *, strict: bool = False
+) -> list[Document] | None:
     for payload in payloads:
         value = decoder.decode(payload)
         if isinstance(value, list) and value and isinstance(value[0], Document):
-            return _with_kind(value, facts)
+            return value
         documents = documents_in(value, strict=strict)
         if documents is not None:
-            return _with_kind(documents, facts)
+            return documents
     return None
 
 
-def _with_kind(documents: list[Document], facts: Facts) -> list[Document]:
-    """Say what the scores of a stage measure, where the stage tells."""
-    kind: ScoreKind | None = None
-    if facts.kind == "reranker":
-        kind = "rerank"
+def _with_score_kind(documents: list[Document], role: str | None, name: str) -> list[Document]:
+    """Say what plain scores measure, where the stage that gave them tells."""
+    kind: ScoreKind | None = "rerank" if role == "reranker" else None
+    if kind is None and "bm25" in name.lower():
+        kind = "bm25"
     if kind is None:
         return documents
     return [
-        msgspec.structs.replace(d, score_kind=kind) if d.score is not None else d for d in documents
+        msgspec.structs.replace(d, score_kind=kind) if d.score_kind == "unknown" else d
+        for d in documents
     ]
 
 
@@ -122,43 +117,21 @@ def _final(
     """Return the documents that reached the model, None if no stage tells.
 
     The outermost of nested stages speaks for those below it. A stage that reranks or joins
-    replaces what the stages before it found; what several searches found is united.
+    replaces what was found since the last LLM call; what several searches found is united.
     """
-    results: list[list[Document]] = []
-    for node in _outermost(tree, ids):
-        stages = _telling(node, ids, found)
-        for stage in stages:
-            documents = found[stage.span.span_id]
-            if documents is None:
-                continue
-            if stage.span.span_id in refining and documents:
-                results.clear()
-            results.append(documents)
+    known = {i for i in ids if found.get(i) is not None}
+    covered = tree.below_any(known)
+    telling = [node for node in tree.nodes if node.id in known and node.id not in covered]
+    calls = sorted(node.end_ns for node in tree.nodes if node.kind == "llm")
+    results: list[tuple[int, list[Document]]] = []
+    for node in sorted(telling, key=lambda n: (n.end_ns, n.start_ns, n.id)):
+        step = bisect_right(calls, node.start_ns)
+        if node.id in refining:
+            results = [result for result in results if result[0] != step]
+        results.append((step, found[node.id] or []))
     if not results:
         return None
-    return results[0] if len(results) == 1 else _united(results)
-
-
-def _outermost(tree: Tree, ids: set[str]) -> list[Node]:
-    """Return the stages that lie below no other one, in the order they ended."""
-    nodes = [
-        node
-        for node in tree.nodes
-        if node.span.span_id in ids
-        and not any(above.span.span_id in ids for above in node.ancestors())
-    ]
-    return sorted(nodes, key=lambda node: (node.end_ns, node.start_ns, node.span.span_id))
-
-
-def _telling(node: Node, ids: set[str], found: dict[str, list[Document] | None]) -> list[Node]:
-    """Return the node if its documents are known, else the nearest ones below that tell."""
-    if found.get(node.span.span_id) is not None:
-        return [node]
-    below = [child for child in node.descendants() if child.span.span_id in ids]
-    told = [n for n in below if found.get(n.span.span_id) is not None]
-    inside = {n.span.span_id for n in told}
-    outer = [n for n in told if not any(a.span.span_id in inside for a in n.ancestors())]
-    return sorted(outer, key=lambda n: (n.end_ns, n.start_ns, n.span.span_id))
+    return results[0][1] if len(results) == 1 else _united([found for _, found in results])
 
 
 def _united(results: list[list[Document]]) -> list[Document]:
@@ -175,7 +148,7 @@ def _united(results: list[list[Document]]) -> list[Document]:
 
 def _documents_of_entries(tree: Tree, decoder: Decoder) -> list[Document] | None:
     """Return documents that only the output of the whole request repeats."""
-    for entry in tree.entries():
+    for entry in tree.entries:
         for payload in entry.facts.output if entry.facts else ():
             value = decoder.decode(payload)
             if not isinstance(value, dict):

@@ -43,7 +43,7 @@ def record_of(
         decoder: decodes payloads, and knows by now whether one was cut off.
         message_id_attribute: name of the attribute with the app's own message id, if any.
     """
-    root, near = tree.root(), tree.by_depth()
+    root, near = tree.root(), tree.near
     stages = stages_of(tree, calls, context, decoder)
     question = content.question
     if question is not None:

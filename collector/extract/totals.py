@@ -21,9 +21,7 @@ def llm_calls(tree: Tree) -> list[Node]:
     return [
         node
         for node in tree.nodes
-        if node.kind == "llm"
-        and not node.wraps_llm_call()
-        and not any(above.kind == "evaluation" for above in node.ancestors())
+        if node.kind == "llm" and not node.wraps_llm_call and not node.is_evaluation
     ]
 
 
@@ -87,7 +85,7 @@ def request_error(tree: Tree, root: Node, answer: str | None) -> RequestError | 
 def _ended_badly(tree: Tree, root: Node, answer: str | None) -> bool:
     if root.span.status_code != 0:
         return root.span.status_code == 2
-    entries = tree.entries()
+    entries = tree.entries
     if answer is not None:
         return len(entries) == 1 and entries[0].span.status_code == 2
     steps = [node for node in tree.nodes if node.kind in _STAGES]
@@ -99,17 +97,15 @@ def stages_of(tree: Tree, calls: list[Node], context: Context, decoder: Decoder)
     """Return the steps of a request in order of start; a step reported twice counts once."""
     kinds: dict[str, StageKind] = {}
     for node in tree.nodes:
-        if node.kind == "embedding" and not node.has_below("embedding"):
-            kinds[node.span.span_id] = "embedding"
+        if node.kind == "embedding" and "embedding" not in node.below:
+            kinds[node.id] = "embedding"
         elif node.kind == "tool":
-            kinds[node.span.span_id] = "tool"
-    kinds |= {node.span.span_id: "llm" for node in calls}
-    kinds |= {node.span.span_id: "retriever" for node in context.retrievers}
-    kinds |= {node.span.span_id: "reranker" for node in context.rerankers}
+            kinds[node.id] = "tool"
+    kinds |= {node.id: "llm" for node in calls}
+    kinds |= {node.id: "retriever" for node in context.retrievers}
+    kinds |= {node.id: "reranker" for node in context.rerankers}
     return [
-        _stage(node, kinds[node.span.span_id], context, decoder)
-        for node in tree.nodes
-        if node.span.span_id in kinds
+        _stage(node, kinds[node.id], context, decoder) for node in tree.nodes if node.id in kinds
     ]
 
 
@@ -121,9 +117,9 @@ def _stage(node: Node, kind: StageKind, context: Context, decoder: Decoder) -> S
         query = text_of(facts.query or facts.input, decoder, question=True)
     return Stage(
         kind=kind,
-        name=node.span.name or None,
+        name=(facts.name if facts else None) or node.span.name or None,
         query=query,
         latency_ms=node.latency_ms,
-        documents=context.counts.get(node.span.span_id) if searches else None,
+        documents=context.counts.get(node.id) if searches else None,
         error=(node.error.type or node.error.message or "error") if node.error else None,
     )

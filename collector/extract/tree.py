@@ -1,8 +1,12 @@
-"""The spans of a trace as a tree of nodes with their facts."""
+"""The spans of a trace as a tree of nodes with their facts.
+
+Everything here takes time linear in the number of spans, whatever the shape of the tree: a trace
+may hold twenty thousand spans, one below the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -12,14 +16,28 @@ from collector.conventions.facts import Facts, Kind, SpanError
 from collector.model import LogRecord, Span, SpanEvent, Trace
 
 _PASS_THROUGH: frozenset[Kind | None] = frozenset({"llm", "chain", None})
-
 _ASIDE: frozenset[Kind | None] = frozenset({"evaluation", "noise", "pending"})
+_NO_KINDS: frozenset[Kind] = frozenset()
 
 
 class Node:
-    """One span, its facts (None for a span of no tracing convention) and its relatives."""
+    """One span, its facts (None for a span of no tracing convention) and its relatives.
 
-    __slots__ = ("children", "depth", "error", "facts", "parent", "span")
+    `above` and `below` are the kinds of spans found there; `wraps_llm_call` says that the span
+    only wraps another span of the same LLM call, which calls below a tool or an agent are not.
+    """
+
+    __slots__ = (
+        "above",
+        "below",
+        "children",
+        "depth",
+        "error",
+        "facts",
+        "parent",
+        "span",
+        "wraps_llm_call",
+    )
 
     def __init__(self, span: Span, facts: Facts | None) -> None:
         self.span = span
@@ -28,6 +46,14 @@ class Node:
         self.children: list[Node] = []
         self.depth = 0
         self.error = _error_of(span, facts)
+        self.above = _NO_KINDS
+        self.below = _NO_KINDS
+        self.wraps_llm_call = False
+
+    @property
+    def id(self) -> str:
+        """The span id."""
+        return self.span.span_id
 
     @property
     def kind(self) -> Kind | None:
@@ -50,6 +76,11 @@ class Node:
         start, end = self.span.start_ns, self.span.end_ns
         return (end - start) / 1e6 if start and end and end >= start else None
 
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether the span judges answers, or lies below one that does."""
+        return self.kind == "evaluation" or "evaluation" in self.above
+
     def ancestors(self) -> Iterator[Node]:
         """Yield parent, grandparent and so on up to the root."""
         node = self.parent
@@ -57,70 +88,54 @@ class Node:
             yield node
             node = node.parent
 
-    def descendants(self) -> Iterator[Node]:
-        """Yield all nodes below this one, parents before children, in order of start."""
-        waiting = list(reversed(self.children))
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting.extend(reversed(node.children))
-
-    def has_below(self, *kinds: Kind) -> bool:
-        """Tell whether a node of one of the kinds lies below."""
-        return any(node.kind in kinds for node in self.descendants())
-
-    def wraps_llm_call(self) -> bool:
-        """Tell whether this span only wraps another span of the same LLM call.
-
-        A call that lies below a tool or an agent is a call of its own.
-        """
-        waiting = list(self.children)
-        while waiting:
-            node = waiting.pop()
-            if node.kind == "llm":
-                return True
-            if node.kind in _PASS_THROUGH:
-                waiting.extend(node.children)
-        return False
-
-
-def _error_of(span: Span, facts: Facts | None) -> SpanError | None:
-    if facts is not None:
-        return facts.error or error_of(span)
-    return error_of(span) if span.status_code == 2 else None
-
 
 class Tree:
-    """All nodes of a trace in order of start; `roots` are those without a parent here."""
+    """All nodes of a trace in order of start; `roots` are those without a parent here.
+
+    `entries` are the topmost nodes that a tracing convention describes, in order of start.
+    """
 
     def __init__(self, nodes: list[Node], roots: list[Node]) -> None:
         self.nodes = nodes
         self.roots = roots
+        self.near = _from_the_top(roots)
+        for node in self.near:
+            for child in node.children:
+                child.depth = node.depth + 1
+                child.above = _with(node.above, node.kind)
+        for node in reversed(self.near):
+            parent = node.parent
+            if parent is not None:
+                parent.below = _with(parent.below | node.below, node.kind)
+                passes = node.kind in _PASS_THROUGH and node.wraps_llm_call
+                parent.wraps_llm_call |= node.kind == "llm" or passes
+        self.near.sort(key=lambda node: node.depth)
+        self.entries = [n for n in nodes if n.kind is not None and not n.above]
 
     def root(self) -> Node:
-        """Return the span of the whole request: above the first entry, with a parent or not."""
-        entry = next((e for e in self.entries() if e.kind not in _ASIDE), self.nodes[0])
-        return next((top for top in self.roots if top is entry or _is_below(entry, top)), entry)
+        """Return the span of the whole request: the topmost one above the first entry."""
+        serving = [entry for entry in self.entries if entry.kind not in _ASIDE]
+        node = serving[0] if serving else self.nodes[0]
+        for above in node.ancestors():
+            node = above
+        return node
 
-    def by_depth(self) -> list[Node]:
-        """Return all nodes, the ones nearest a root first."""
-        return sorted(self.nodes, key=lambda node: node.depth)
-
-    def entries(self) -> list[Node]:
-        """Return the topmost nodes that a tracing convention describes, in order of start."""
-        found: list[Node] = []
-        waiting = list(reversed(self.roots))
-        while waiting:
-            node = waiting.pop()
-            if node.kind is not None:
-                found.append(node)
-            else:
-                waiting.extend(reversed(node.children))
+    def above_any(self, ids: Collection[str]) -> set[str]:
+        """Return the ids of the nodes that have one of the given ones below them."""
+        found: set[str] = set()
+        for node in reversed(self.near):
+            if node.parent is not None and (node.id in ids or node.id in found):
+                found.add(node.parent.id)
         return found
 
-
-def _is_below(node: Node, top: Node) -> bool:
-    return any(above is top for above in node.ancestors())
+    def below_any(self, ids: Collection[str]) -> set[str]:
+        """Return the ids of the nodes that have one of the given ones above them."""
+        found: set[str] = set()
+        for node in self.near:
+            parent = node.parent
+            if parent is not None and (parent.id in ids or parent.id in found):
+                found.add(node.id)
+        return found
 
 
 def build(trace: Trace) -> Tree:
@@ -132,7 +147,7 @@ def build(trace: Trace) -> Tree:
         if extra:
             span = msgspec.structs.replace(span, events=[*span.events, *extra])
         nodes.append(Node(span, facts_of(span)))
-    by_id = {node.span.span_id: node for node in nodes}
+    by_id = {node.id: node for node in nodes}
     roots: list[Node] = []
     for node in nodes:
         parent = by_id.get(node.span.parent_span_id or "")
@@ -141,31 +156,38 @@ def build(trace: Trace) -> Tree:
         else:
             node.parent = parent
             parent.children.append(node)
-    _set_depths(nodes, roots)
+    _break_circles(nodes, roots)
     return Tree(nodes, roots)
 
 
-def _set_depths(nodes: list[Node], roots: list[Node]) -> None:
-    reached: set[str] = set()
-    for root in roots:
-        _descend(root, reached)
+def _break_circles(nodes: list[Node], roots: list[Node]) -> None:
+    """Make roots of the earliest spans that no root leads to."""
+    reached = {node.id for node in _from_the_top(roots)}
     for node in nodes:
-        if node.span.span_id not in reached:
+        if node.id not in reached:
             if node.parent is not None:
                 node.parent.children.remove(node)
                 node.parent = None
             roots.append(node)
-            _descend(node, reached)
+            reached.update(below.id for below in _from_the_top([node]))
 
 
-def _descend(root: Node, reached: set[str]) -> None:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        reached.add(node.span.span_id)
-        for child in node.children:
-            child.depth = node.depth + 1
-            waiting.append(child)
+def _from_the_top(roots: list[Node]) -> list[Node]:
+    """Return the nodes below some roots and these, parents before children."""
+    found = list(roots)
+    for node in found:
+        found.extend(node.children)
+    return found
+
+
+def _with(kinds: frozenset[Kind], kind: Kind | None) -> frozenset[Kind]:
+    return kinds if kind is None or kind in kinds else kinds | {kind}
+
+
+def _error_of(span: Span, facts: Facts | None) -> SpanError | None:
+    if facts is not None:
+        return facts.error or error_of(span)
+    return error_of(span) if span.status_code == 2 else None
 
 
 def _events_of_logs(logs: Iterable[LogRecord]) -> dict[str, list[SpanEvent]]:
