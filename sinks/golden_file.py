@@ -177,23 +177,20 @@ def _parse(path: Path, text: str) -> list[LocatedRow]:
 
 
 def _rows(path: Path, located: Sequence[LocatedRow]) -> list[GoldenRow]:
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
     rows: list[GoldenRow] = []
     lines: dict[str, int] = {}
     for where in located:
         row, wrong = _row(where.values)
-        problems += [f"{path}:{where.line_of(field)}: {field}: {text}" for field, text in wrong]
-        if row is None:
-            continue
-        if row.id in lines:
-            problems.append(
-                f"{path}:{where.line_of('id')}: id: is taken by the row at line {lines[row.id]}; "
-                "ids must be unique"
-            )
-        lines.setdefault(row.id, where.line_of("id"))
-        rows.append(row)
+        if row is not None and row.id in lines:
+            taken = f"is taken by the row at line {lines[row.id]}; ids must be unique"
+            wrong.append(("id", taken))
+        problems += [(where.line_of(field), f"{field}: {text}") for field, text in wrong]
+        if row is not None:
+            lines.setdefault(row.id, where.line_of("id"))
+            rows.append(row)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError([f"{path}:{line}: {text}" for line, text in sorted(problems)])
     return rows
 
 

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from collector.errors import ConfigError
+from sinks.golden_file import GoldenRow, append, load, normalised, same_question
+
+YAML_FILE = """\
+# The golden set of the help desk.
+
+- id: sso-on-pro          # two pages
+  question: Is SSO included in the Pro plan?
+  segment: multi_page
+  reference_answer: >-
+    Yes, at 2 dollars
+    per user and month.
+  gold_sources: [page-212, page-1140]
+  quotes:
+    - "SSO is available on Pro"
+  answerable: true
+  owner: anna
+
+# Nobody sells this.
+- id: pets
+  question: "Does Acme offer pet insurance?"
+  segment: unanswerable
+  answerable: false
+# the end
+"""
+
+NEW = GoldenRow(
+    id="new-1",
+    question="How do I export\nall invoices?",
+    segment="lookup",
+    reference_answer="Under Billing: Export.",
+    gold_sources=["page-7"],
+    trace_id="0af7",
+)
+
+
+def write(folder: Path, text: str, name: str = "golden.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def problems(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    return [problem.removeprefix(str(path)) for problem in caught.value.problems]
+
+
+def question(text: str, id_: str = "other") -> GoldenRow:
+    return GoldenRow(id=id_, question=text)
+
+
+def test_a_yaml_file_is_read_with_all_its_fields(tmp_path: Path) -> None:
+    sso, pets = load(write(tmp_path, YAML_FILE))
+    assert sso == GoldenRow(
+        id="sso-on-pro",
+        question="Is SSO included in the Pro plan?",
+        segment="multi_page",
+        reference_answer="Yes, at 2 dollars per user and month.",
+        gold_sources=["page-212", "page-1140"],
+        quotes=["SSO is available on Pro"],
+        answerable=True,
+        extra={"owner": "anna"},
+    )
+    assert (pets.answerable, pets.gold_sources, pets.reference_answer) == (False, [], None)
+
+
+def test_the_older_shape_is_read(tmp_path: Path) -> None:
+    text = """
+- query: What does error 4012 mean?
+  relevant_chunk_ids: [212-3, 1140]
+  reference_answer: The quota is used up.
+  type: identifier
+- query: Who won the cup?
+  relevant_chunk_ids: []
+  type: unanswerable
+"""
+    first, second = load(write(tmp_path, text))
+    assert first.question == "What does error 4012 mean?"
+    assert first.gold_sources == ["212-3", "1140"]
+    assert (first.segment, first.answerable) == ("identifier", True)
+    assert (second.segment, second.answerable) == ("unanswerable", False)
+    assert first.id != second.id
+    assert load(tmp_path / "golden.yaml")[0].id == first.id
+    assert first.extra == {}
+
+
+@pytest.mark.parametrize("name", ["golden.json", "golden.jsonl"])
+def test_json_and_json_lines_are_read(tmp_path: Path, name: str) -> None:
+    rows = [{"id": 7, "question": "Ça marche? 🦉", "gold_sources": [212]}, {"question": "Why?"}]
+    lines = "\n".join(json.dumps(row) for row in rows)
+    text = lines if name.endswith("l") else json.dumps(rows, indent="\t")
+    first, second = load(write(tmp_path, text, name))
+    assert (first.id, first.question, first.gold_sources) == ("7", "Ça marche? 🦉", ["212"])
+    assert second.question == "Why?"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "[]", "---\n"])
+def test_an_empty_file_holds_no_rows(tmp_path: Path, text: str) -> None:
+    assert load(write(tmp_path, text)) == []
+
+
+def test_page_ids_with_leading_zeros_stay_as_they_are_written(tmp_path: Path) -> None:
+    (row,) = load(write(tmp_path, "- {id: 0012, question: q, gold_sources: [007, 1140]}"))
+    assert (row.id, row.gold_sources) == ("0012", ["007", "1140"])
+
+
+def test_every_problem_is_told_by_line_and_field(tmp_path: Path) -> None:
+    text = """\
+- id: a
+  question: one?
+- id: b
+  segment: lookup
+- id: c
+  question: three?
+  answerable: "no"
+  gold_sources: page-1
+- id: a
+  question: four?
+- id: e
+  query: ""
+"""
+    assert problems(write(tmp_path, text)) == [
+        ":3: question: is missing; give the question that is asked",
+        ":7: answerable: must be true or false",
+        ":8: gold_sources: must be a list of texts, such as [page-1, page-2]",
+        ":9: id: is taken by the row at line 1; ids must be unique",
+        ":12: query: must be a text that is not empty",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("g.yaml", "- id: a\n  question: 'open\n", ":3: not YAML"),
+        ("g.yaml", "questions:\n  - id: a\n", ":1: must be a list of rows"),
+        ("g.yaml", "- a\n- b\n", ":1: a row must be a mapping"),
+        ("g.json", '[\n{"id": "a"},\n{"id": }\n]', ":3: not JSON"),
+        ("g.json", "[\n1]", ":2: a row must be an object"),
+        ("g.jsonl", '{"question": "q"}\n{"question": ""}', ":2: question: must be a text"),
+        ("g.yaml", "- id: \x01\n", ": not YAML: a character that YAML does not allow"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(
+    tmp_path: Path, name: str, text: str, problem: str
+) -> None:
+    assert problems(write(tmp_path, text, name))[0].startswith(problem)
+
+
+def test_a_file_that_is_not_there_or_not_utf8_says_so(tmp_path: Path) -> None:
+    assert "cannot be read" in problems(tmp_path / "absent.yaml")[0]
+    path = tmp_path / "latin.yaml"
+    path.write_bytes(b"- question: caf\xe9?\n")
+    assert "save it as UTF-8" in problems(path)[0]
+
+
+def test_added_rows_leave_comments_order_and_layout_as_they_are(tmp_path: Path) -> None:
+    path = write(tmp_path, YAML_FILE)
+    result = append(path, [NEW])
+    assert result.added == [NEW]
+    assert path.read_text().startswith(YAML_FILE)
+    assert [row.id for row in load(path)] == ["sso-on-pro", "pets", "new-1"]
+    assert load(path)[-1] == NEW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- question: one?",
+        "  - question: one?\n    segment: a\n",
+        "---\n- question: one?\n...\n",
+        "[]\n",
+        "[{question: one?}]  # in one line\n",
+        "# only a comment",
+    ],
+    ids=["no newline", "indented", "end marker", "empty list", "in brackets", "comment"],
+)
+def test_rows_are_added_to_any_layout_of_a_list(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    before = load(path)
+    append(path, [NEW])
+    assert load(path) == [*before, NEW]
+    if "#" in text:
+        assert text[text.index("#") :].strip() in path.read_text()
+
+
+def test_line_ends_of_the_file_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path, "- question: one?\r\n  segment: a\r\n")
+    append(path, [NEW])
+    assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n")
+    assert load(path)[-1] == NEW
+
+
+@pytest.mark.parametrize("name", ["new.yaml", "new.json", "new.jsonl"])
+def test_a_file_is_made_and_grows(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "sub" / name
+    second = GoldenRow(id="null", question="yes: #no?", reference_answer="a\n\n  b\n", segment="12")
+    append(path, [NEW])
+    append(path, [second])
+    assert load(path) == [NEW, second]
+
+
+def test_a_question_that_is_there_is_not_added_again(tmp_path: Path) -> None:
+    path = write(tmp_path, YAML_FILE)
+    rows = [
+        question("is sso  included, in the PRO plan", "x"),
+        question("In the Pro plan, is SSO included?", "y"),
+        question("Something else entirely?", "pets"),
+        question("How are refunds paid to customers abroad?", "z"),
+        question("How are the refunds paid to customers abroad?", "zz"),
+    ]
+    result = append(path, rows)
+    assert [row.id for row in result.added] == ["z"]
+    assert [(duplicate.row.id, duplicate.same_as) for duplicate in result.duplicates] == [
+        ("x", "sso-on-pro"),
+        ("y", "sso-on-pro"),
+        ("pets", "pets"),
+        ("zz", "z"),
+    ]
+
+
+def test_adding_nothing_new_does_not_touch_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, YAML_FILE)
+    before = path.stat().st_mtime_ns
+    append(path, [question("Does Acme offer pet insurance")])
+    assert path.stat().st_mtime_ns == before
+
+
+def test_a_file_with_a_problem_is_not_added_to(tmp_path: Path) -> None:
+    path = write(tmp_path, "- id: a\n")
+    with pytest.raises(ConfigError, match="question: is missing"):
+        append(path, [NEW])
+    assert path.read_text() == "- id: a\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_to_the_file_stays_a_link_and_its_mode_is_kept(tmp_path: Path) -> None:
+    path = write(tmp_path, YAML_FILE)
+    path.chmod(0o640)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+    append(link, [NEW])
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert len(load(path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("What does error 4012 mean?", "What does error 4013 mean?", False),
+        ("Is SSO included in the Pro plan?", "Is SSO not included in the Pro plan?", False),
+        ("Why can I export invoices here?", "Why can't I export invoices here?", False),
+        ("How do I cancel my subscription plan?", "How do I cancel my subscription plans?", True),
+        ("How do I cancel?", "Where do I see my invoices?", False),
+    ],
+)
+def test_questions_that_differ_in_a_number_or_a_negation_are_not_the_same(
+    one: str, other: str, *, same: bool
+) -> None:
+    assert same_question(normalised(one), normalised(other)) is same
+
+
+def test_text_that_cannot_be_encoded_is_made_storable(tmp_path: Path) -> None:
+    path = tmp_path / "golden.yaml"
+    append(path, [question("half \ud83d an emoji?")])
+    assert load(path)[0].question == "half \ufffd an emoji?"
