@@ -39,7 +39,7 @@ WHERE fingerprint = {fingerprint:String} AND trace_id IN {ids:Array(String)}
 GROUP BY trace_id
 """
 
-_KNOWN_COLUMNS = ("trace_id", "version", *r.DECISION_FIELDS)
+_KNOWN_COLUMNS = ("trace_id", "version", "ineligible", *r.DECISION_FIELDS)
 
 _T = TypeVar("_T")
 
@@ -61,7 +61,8 @@ def known(client: Client, trace_ids: Sequence[str]) -> dict[str, Known]:
         bodies = _bodies(client, versions)
         for row in _newest(client, versions, _KNOWN_COLUMNS):
             body = bodies.get((row["trace_id"], row["version"]), b"")
-            found[row["trace_id"]] = Known(row["version"], r.decision(row), body)
+            known_row = Known(row["version"], r.decision(row), body, row["ineligible"])
+            found[row["trace_id"]] = known_row
     return _as_asked(trace_ids, found)
 
 
