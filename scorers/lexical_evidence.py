@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
 from collector.model import Document
-from scorers.lexical_numbers import Quantity, quantities, spell_out_dates
-from scorers.lexical_text import NEGATIONS, STOP_WORDS, fold, segments, stems
+from scorers.lexical_numbers import Quantity, quantities
+from scorers.lexical_text import NEGATIONS, STOP_WORDS, counted_words, segments, stems
 
-_GRAMMAR_WEIGHT = 0.3
-_NUMBER_WEIGHT = 2.0
+_GRAMMAR_WEIGHT = 0.4
+_NUMBER_WEIGHT = 1.5
 _NAME_WEIGHT = 1.5
 _COMMON_START = 5
-_COMMON_START_CREDIT = 0.6
-_REACH = 2
-_PLACES_TRIED = 6
+_COMMON_START_CREDIT = 0.5
+_REACH = 1
+_PLACES_TRIED = 8
 _SCOPE = 2
 _SCOPE_REACH = 5
 
@@ -37,9 +37,9 @@ class Statement(NamedTuple):
 class Evidence(NamedTuple):
     """What the context says about a claim.
 
-    `coverage` is the weighted share of the claim's words found together, averaged with the share
-    found anywhere; in [0, 1]. `nearby` is the share of the content found in the one best
-    sentence. `rank` and `quote` say where.
+    `coverage` is the weighted share of the claim's words found in one sentence, in three
+    neighbouring ones and anywhere in the context, the mean of the three; in [0, 1]. `nearby` is
+    the share of the content in the one best sentence. `rank` and `quote` say where.
     """
 
     coverage: float
@@ -56,6 +56,26 @@ class _Sentence(NamedTuple):
     start: int
     end: int
     words: frozenset[str]
+
+
+class _Matches(NamedTuple):
+    """The words of a claim that occur, each form with its weight.
+
+    `exact` occur as they are, `alike` have the same start as the forms given, `content` holds
+    all forms except words of grammar.
+    """
+
+    exact: list[tuple[str, float]]
+    alike: list[tuple[Sequence[str], float]]
+    content: list[tuple[str, float]]
+
+    def covered(self, words: Container[str]) -> float:
+        """Return the weight of the claim's words that are among `words`."""
+        covered = sum([weight for word, weight in self.exact if word in words])
+        for forms, credit in self.alike:
+            if any(form in words for form in forms):
+                covered += credit
+        return covered
 
 
 class Context:
@@ -79,68 +99,97 @@ class Context:
     def _add(self, number: int, text: str) -> None:
         places = self._places
         for start, end in segments(text, self._code):
-            words = frozenset(self._stems(text[start:end]))
+            words = frozenset(stems(text[start:end], self._code))
             for word in words:
                 places[word].append(len(self._sentences))
             self._sentences.append(_Sentence(number, start, end, words))
 
     def read(self, claim: str) -> Statement:
         """Prepare a claim for `find`."""
-        words = self._stems(_ANSWER_PARTICLE.sub("", claim))
-        names = set(self._stems(" ".join(_NAME.findall(claim))))
+        claim = _ANSWER_PARTICLE.sub("", claim)
+        words = stems(claim, self._code)
+        names = set(stems(" ".join(_NAME.findall(claim)), self._code))
         return Statement(
             {word: _weight(word, names) for word in words},
-            list(quantities(words)),
+            list(quantities(counted_words(claim))),
             words,
         )
 
     def find(self, statement: Statement) -> Evidence | None:
         """Return the best evidence for a claim, None where no word of it occurs."""
-        weights = statement.weights
-        written = {word: forms for word in weights if (forms := self._written(word))}
-        content = {word: forms for word, forms in written.items() if word not in STOP_WORDS}
-        if not content:
-            return None
+        found = self._matches(statement.weights)
         nearby: dict[int, float] = defaultdict(float)
-        for word, forms in content.items():
-            for form in forms:
-                for place in self._places[form]:
-                    nearby[place] += weights[word] * _credit(word, form)
+        for form, credit in found.content:
+            for place in self._places[form]:
+                nearby[place] += credit
+        if not nearby:
+            return None
         tried = nlargest(_PLACES_TRIED, nearby, key=lambda place: (nearby[place], -place))
-        windows = [self._window(place) for place in tried]
-        covered = [_covered(written, weights, self._words(window)) for window in windows]
-        best = max(range(len(tried)), key=lambda index: (covered[index], -index))
-        total = sum(weights.values())
-        anywhere = _covered(written, weights, self._places)
-        total_content = sum(w for word, w in weights.items() if word not in STOP_WORDS)
+        alone = [found.covered(self._sentences[place].words) for place in tried]
+        around = [found.covered(self._words(self._window(place))) for place in tried]
+        best = max(range(len(tried)), key=lambda index: (around[index], alone[index], -index))
+        total = sum(statement.weights.values())
+        total_content = sum(w for word, w in statement.weights.items() if word not in STOP_WORDS)
         return self._evidence(
             statement,
-            windows[best],
             tried[best],
-            coverage=(covered[best] + anywhere) / (2 * total),
+            coverage=(max(alone) + max(around) + found.covered(self._places)) / (3 * total),
             nearby=min(1.0, nearby[tried[best]] / total_content),
         )
 
     def _evidence(
-        self, statement: Statement, window: range, place: int, *, coverage: float, nearby: float
+        self, statement: Statement, place: int, *, coverage: float, nearby: float
     ) -> Evidence:
+        window = self._window(place)
         sentence = self._sentences[place]
         text = self._texts[sentence.document]
-        words = self._stems(text[sentence.start : sentence.end])
-        stated = [
-            quantity for number in window for quantity in quantities(self._stems(self._raw(number)))
-        ]
+        words = stems(text[sentence.start : sentence.end], self._code)
+        values = [quantity.value for quantity in statement.quantities]
         return Evidence(
             coverage=coverage,
             nearby=nearby,
-            number_missing=any(
-                quantity.value not in self._places for quantity in statement.quantities
-            ),
-            number_conflict=any(_conflicts(quantity, stated) for quantity in statement.quantities),
+            number_missing=any(value not in self._places for value in values),
+            number_conflict=self._other_amount(statement.quantities, window),
             negation_conflict=_denies(statement.words, words) or _denies(words, statement.words),
             rank=self._documents[sentence.document].rank,
             quote=self._quote(statement, window, place),
         )
+
+    def _matches(self, weights: dict[str, float]) -> _Matches:
+        """Look the words of a claim up: as they are, else as words with the same start."""
+        found = _Matches([], [], [])
+        for word, weight in weights.items():
+            if word in self._places:
+                found.exact.append((word, weight))
+                if word not in STOP_WORDS:
+                    found.content.append((word, weight))
+            elif forms := self._alike(word):
+                credit = weight * _COMMON_START_CREDIT
+                found.alike.append((forms, credit))
+                found.content.extend((form, credit) for form in forms)
+        return found
+
+    def _alike(self, word: str) -> Sequence[str]:
+        if len(word) < _COMMON_START or not word[0].isalpha() or word in STOP_WORDS:
+            return ()
+        if self._starts is None:
+            self._starts = defaultdict(list)
+            for known in self._places:
+                if len(known) >= _COMMON_START and known[0].isalpha():
+                    self._starts[known[:_COMMON_START]].append(known)
+        return self._starts.get(word[:_COMMON_START], ())
+
+    def _other_amount(self, claimed: Sequence[Quantity], window: range) -> bool:
+        """Say whether another amount of the same kind stands where a claimed one should."""
+        claimed = [quantity for quantity in claimed if quantity.dimension is not None]
+        if not claimed:
+            return False
+        stated = [
+            quantity
+            for number in window
+            for quantity in quantities(counted_words(self._raw(number)))
+        ]
+        return any(_conflicts(quantity, stated) for quantity in claimed)
 
     def _quote(self, statement: Statement, window: range, place: int) -> str:
         """The text from the first to the last sentence of the window that adds something."""
@@ -174,22 +223,6 @@ class Context:
     def _words(self, window: range) -> frozenset[str]:
         return frozenset().union(*(self._sentences[number].words for number in window))
 
-    def _written(self, word: str) -> Sequence[str]:
-        """Return the forms in which a word occurs: itself, else those with the same start."""
-        if word in self._places:
-            return (word,)
-        if len(word) < _COMMON_START or not word[0].isalpha() or word in STOP_WORDS:
-            return ()
-        if self._starts is None:
-            self._starts = defaultdict(list)
-            for known in self._places:
-                if len(known) >= _COMMON_START and known[0].isalpha():
-                    self._starts[known[:_COMMON_START]].append(known)
-        return self._starts.get(word[:_COMMON_START], ())
-
-    def _stems(self, text: str) -> list[str]:
-        return stems(fold(spell_out_dates(text)), self._code)
-
 
 def _text_of(document: Document) -> str:
     return f"{document.title}\n{document.text}" if document.title else document.text or ""
@@ -201,19 +234,6 @@ def _weight(word: str, names: set[str]) -> float:
     if word[-1].isdigit():
         return _NUMBER_WEIGHT
     return _NAME_WEIGHT if word in names else 1.0
-
-
-def _credit(word: str, form: str) -> float:
-    return 1.0 if word == form else _COMMON_START_CREDIT
-
-
-def _covered(
-    written: dict[str, Sequence[str]], weights: dict[str, float], words: Iterable[str]
-) -> float:
-    return sum(
-        weights[word] * max((_credit(word, form) for form in forms if form in words), default=0.0)
-        for word, forms in written.items()
-    )
 
 
 def _conflicts(claimed: Quantity, stated: Sequence[Quantity]) -> bool:

@@ -154,8 +154,8 @@ def canonical(number: str) -> str:
     return number
 
 
-def normalise(words: Sequence[str]) -> list[str]:
-    """Return folded words with numbers, number words and names of months in one form each.
+def with_numbers(words: Sequence[str]) -> list[str]:
+    """Return folded words with each number in one form, and short months beside a number.
 
     "2.5 million" becomes the two words 2500000 and million, so that either way of writing it
     is found by its value.
@@ -167,12 +167,12 @@ def normalise(words: Sequence[str]) -> list[str]:
         elif word in _BESIDE_NUMBERS and _beside_number(words, position):
             found.append(_BESIDE_NUMBERS[word])
         else:
-            found.append(NUMBER_WORDS.get(word) or MONTHS.get(word) or word)
+            found.append(word)
     return found
 
 
 def quantities(words: Sequence[str]) -> Iterator[Quantity]:
-    """Yield the numbers of normalised words with their units: "$ 5", "5 %", "5 GB", "5 a day"."""
+    """Yield the numbers of words from `with_numbers`, with their units: "$ 5", "5 %", "5 gb"."""
     for position, word in enumerate(words):
         if not word[-1].isdigit():
             continue

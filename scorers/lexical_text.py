@@ -13,7 +13,7 @@ from functools import lru_cache
 import sentencex  # type: ignore[import-untyped,unused-ignore]
 import Stemmer  # type: ignore[import-not-found,unused-ignore]
 
-from scorers.lexical_numbers import normalise
+from scorers.lexical_numbers import MONTHS, NUMBER_WORDS, spell_out_dates, with_numbers
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -21,11 +21,13 @@ UNSPACED = (
 )
 """Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class."""
 
-_FOLD_TOKEN = re.compile(
+_ASCII_TOKEN = re.compile(r"[a-z]+|(?:(?<![\w.,])[-+](?=\d))?\d+(?:[.,:/]\d+)*|[%$<>=]")
+_TOKEN = re.compile(
     rf"[{UNSPACED}]|(?:(?<![\w.,])[-+](?=\d))?\d+(?:[.,:/]\d+)*|[^\W\d_{UNSPACED}]+|[%$£€¥₹°<>=]"
 )
 _MAX_SENTENCE_CHARACTERS = 400
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,:/]\d+)*")
 _VARIANTS = str.maketrans(dict.fromkeys("‐‑‒–—−﹣－", "-") | dict.fromkeys("‘’ʼ`´", "'"))
 
@@ -103,10 +105,16 @@ def fold(text: str) -> str:
     currency and percent stay. "n't" becomes "not". Characters of scripts without spaces stand
     alone.
     """
+    return " ".join(_words(text))
+
+
+def _words(text: str) -> list[str]:
+    pattern = _ASCII_TOKEN
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_VARIANTS)
-    text = text.casefold().replace("n't", " not")
-    return " ".join(_FOLD_TOKEN.findall(text))
+        pattern = _TOKEN
+    found: list[str] = pattern.findall(text.casefold().replace("n't", " not"))
+    return found
 
 
 def numbers(text: str) -> list[str]:
@@ -119,10 +127,10 @@ def language(text: str) -> str:
 
     Enough to choose a stemmer and abbreviations, not a language detector.
     """
-    words = text.casefold().split()
+    words = set(text.casefold().split())
     best, most = "en", 0
     for code, known in FUNCTION_WORDS.items():
-        hits = sum(word in known for word in words)
+        hits = len(known & words)
         if hits > most:
             best, most = code, hits
     return best
@@ -153,15 +161,22 @@ def is_content(folded: str) -> bool:
     return any(word not in STOP_WORDS and word[0].isalnum() for word in folded.split())
 
 
-def stems(folded: str, code: str) -> list[str]:
-    """Return the words of a folded text in comparable form, in order.
+def counted_words(text: str) -> list[str]:
+    """Return the folded words of a text in order, each number and short month in one form."""
+    if not _DIGIT.search(text):
+        return _words(text)
+    return with_numbers(_words(spell_out_dates(text)))
 
-    Words are stemmed, except those of grammar; numbers, number words and months have one form
-    each; runs of a script without spaces become overlapping bigrams.
+
+def stems(text: str, code: str) -> list[str]:
+    """Return the words of a text in comparable form, in order.
+
+    Words are folded and stemmed, those of grammar only folded; numbers, number words and months
+    have one form each; runs of a script without spaces become overlapping bigrams.
     """
-    words = normalise(folded.split())
-    if folded.isascii() or not _UNSPACED.search(folded):
-        return [_stem(code, word) for word in words]
+    words = counted_words(text)
+    if text.isascii() or not _UNSPACED.search(text):
+        return [_form(code, word) for word in words]
     found: list[str] = []
     previous = ""
     for word in words:
@@ -169,15 +184,18 @@ def stems(folded: str, code: str) -> list[str]:
             found.append(previous + word)
             previous = word
         else:
-            found.append(_stem(code, word))
+            found.append(_form(code, word))
             previous = ""
     return found
 
 
-@lru_cache(maxsize=100_000)
-def _stem(code: str, word: str) -> str:
+@lru_cache(maxsize=200_000)
+def _form(code: str, word: str) -> str:
     if word in STOP_WORDS or not word[0].isalpha():
         return word
+    common = NUMBER_WORDS.get(word) or MONTHS.get(word)
+    if common is not None:
+        return common
     stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
     return stemmed
 

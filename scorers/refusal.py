@@ -7,7 +7,7 @@ refusal: an answer that abstains and then asserts something is no refusal.
 
 import re
 
-from scorers.lexical_text import fold, language, sentences
+from scorers.lexical_text import NEGATIONS, fold, language, sentences
 
 # All patterns are matched against folded sentences: lower case, no punctuation, "do not".
 _NOT_EN = (
@@ -128,6 +128,11 @@ _COURTESIES = (
     r"^(?:thanks?|thank you|hello|hi|hallo|bonjour|hola)\b(?: \w+){0,4}$",
 )
 _ABSTENTION = re.compile("|".join(_ABSTENTIONS))
+# Without one of these words, or a script without spaces, none of the patterns can match.
+_HINTS = NEGATIONS | {
+    *("unknown", "unavailable", "insufficient", "silent", "outside", "beyond", "out"),
+    *("ignore", "desconozco", "desconoce"),
+}
 _COURTESY = re.compile("|".join(_COURTESIES))
 # Each side of one of these is judged on its own: "sorry, but I do not know" refuses,
 # "I do not know, but it costs 5 euros" does not.
@@ -143,17 +148,19 @@ def is_abstention(sentence: str) -> bool:
 
     A sentence that goes on to assert something ("..., but the price is 5 euros") is not one.
     """
+    if sentence.isascii() and _HINTS.isdisjoint(fold(sentence).split()):
+        return False
     parts = [fold(part) for part in _TURN.split(sentence)]
     abstains = [_ABSTENTION.search(part) is not None for part in parts]
     return any(abstains) and all(
-        abstaining or not part or _COURTESY.search(part)
+        abstaining or not part or _COURTESY.match(part)
         for part, abstaining in zip(parts, abstains, strict=True)
     )
 
 
 def is_courtesy(sentence: str) -> bool:
     """Say whether a sentence is an apology, greeting, question back or advice where to ask."""
-    return sentence.rstrip().endswith(("?", "？")) or _COURTESY.search(fold(sentence)) is not None
+    return sentence.rstrip().endswith(("?", "？")) or _COURTESY.match(fold(sentence)) is not None
 
 
 def is_refusal(answer: str) -> bool:
