@@ -42,9 +42,10 @@ class SpanError(NamedTuple):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one span. None and () mean that the span does not say.
 
-    `name` is that of the step, where it is not the span's; `input` and `output` are the span's own; `input_messages` and `output_messages` those of a
-    chat; `documents` what was returned, best first. Token counts include cached ones, `cost_usd`
-    is US dollars, `ttft_ms` counts from the start of the span.
+    `name` is that of the step, where it is not the span's; `input` and `output` are the span's
+    own; `input_messages` and `output_messages` those of a chat; `documents` what was returned,
+    best first. Token counts include cached ones, `cost_usd` is US dollars, `ttft_ms` counts from
+    the start of the span.
     """
 
     convention: str

@@ -12,6 +12,7 @@ from collector.conventions.facts import Payload
 
 _MAX_LEVELS = 2
 _MAX_REPR_CHARS = 100_000
+_MAX_CUT_CHARS = 1_000_000
 _CONTAINER = ("{", "[")
 
 
@@ -86,7 +87,7 @@ def salvage(text: str) -> Any:
 
     All complete members before the cut are kept; the last, half one is dropped.
     """
-    start = text.lstrip()
+    start = text[:_MAX_CUT_CHARS].lstrip()
     if not start.startswith(('{"', "[{", '["', "[[")):
         return None
     stack: list[str] = []

@@ -59,15 +59,10 @@ def _id_of_text(text: str, size: int) -> bytes | None:
             return id_of_bytes(bytes.fromhex(digits.rjust(2 * size, "0")), size)
         except ValueError:
             pass
-    bare = text.rstrip("=")
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     if len(bare) != -(-size * 4 // 3):
         return None
     try:
-        raw = (
-            base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
-            if ("-" in bare or "_" in bare)
-            else base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-        )
+        return id_of_bytes(base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True), size)
     except (binascii.Error, ValueError):
         return None
-    return id_of_bytes(raw, size)

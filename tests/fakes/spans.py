@@ -19,7 +19,7 @@ def span(
     **fields: Any,
 ) -> Span:
     """Return span `number`, which runs from that millisecond on for ten of them."""
-    defaults = {
+    defaults: dict[str, Any] = {
         "name": f"step {number}",
         "start_ns": START_NS + number * 1_000_000,
         "end_ns": START_NS + (number + 10) * 1_000_000,
