@@ -9,8 +9,6 @@ import math
 from statistics import NormalDist
 from typing import NamedTuple
 
-from scipy.special import gammaincinv
-
 Z95 = NormalDist().inv_cdf(0.975)
 """Two-sided 95 % quantile of the standard normal distribution."""
 
@@ -18,6 +16,10 @@ KAPPA = 10.0
 KAPPA_PPI = 3.0
 """Prior observations at the largest possible variance: for the plain weighted mean, and for
 prediction-powered estimates."""
+
+
+_NEGLIGIBLE = 1e-12
+"""A mean this close to 0 or 1 is there but for rounding."""
 
 
 class Interval(NamedTuple):
@@ -62,32 +64,15 @@ def shrunk_wilson(
         ValueError: n_eff is not positive.
     """
     largest = mean * (1.0 - mean)
-    if largest <= 0.0 or n_eff <= 0.0:
+    if largest <= _NEGLIGIBLE or n_eff <= 0.0:
         return wilson(unit(mean), n_eff, z)
-    shrunk = (n_eff * variance + kappa * largest / n_eff) / (n_eff + kappa)
-    return wilson(mean, largest / shrunk, z)
+    return wilson(mean, largest / shrunk_variance(mean, variance, n_eff, kappa), z)
 
 
-def unseen_loss_bound(loss: float, variance: float, largest_share: float, z: float = Z95) -> float:
-    """Return an upper bound of a mean loss in which rare losses may weigh far more than others.
-
-    A gamma distribution with the mean and variance of the estimate plus half an unseen, complete
-    loss of the largest weight: the mid-p form of Fay & Feuer 1997, made for weighted sums of
-    Poisson counts such as standardised rates.
-
-    Args:
-        loss: the estimated mean loss; below 0 counts as 0.
-        variance: its design variance.
-        largest_share: the largest weight over the sum of all weights, positive.
-        z: normal quantile of the wanted confidence.
-
-    Returns:
-        The bound, at most 1.
-    """
-    mean = max(loss, 0.0) + largest_share / 2.0
-    spread = variance + (largest_share / 2.0) ** 2
-    level = NormalDist().cdf(z)
-    return min(float(gammaincinv(mean**2 / spread, level)) * spread / mean, 1.0)
+def shrunk_variance(mean: float, variance: float, n_eff: float, kappa: float) -> float:
+    """Return the variance of `shrunk_wilson`, for a positive n_eff."""
+    largest = mean * (1.0 - mean)
+    return (n_eff * variance + kappa * largest / n_eff) / (n_eff + kappa)
 
 
 def unit(value: float) -> float:

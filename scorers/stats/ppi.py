@@ -13,14 +13,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaincinv
 
 from scorers.stats import weighted
-from scorers.stats.intervals import KAPPA_PPI, Z95, Interval, shrunk_wilson, unit, unseen_loss_bound
+from scorers.stats.intervals import (
+    KAPPA_PPI,
+    Z95,
+    Interval,
+    shrunk_variance,
+    shrunk_wilson,
+    unit,
+    wilson,
+)
 from scorers.stats.weighted import Estimate, Moments, Sums
 
 Floats = npt.NDArray[np.float64]
@@ -167,6 +177,11 @@ def optimal_lambda(sums: PpiSums) -> float:
 def estimate(sums: PpiSums, lam: float = 1.0, design_effect: float = 1.0) -> Estimate:
     """Return the prediction-powered mean score with its 95 % interval.
 
+    Shrunk Wilson. With weights more than ten times apart its lower end also leaves room for half
+    an unseen loss of the heaviest weight (`unseen_loss_bound`): at a mean of .983, 300 judged
+    and complaints judged 20 times as often, that lifts the simulated coverage from .926 to .967,
+    for 3 to 6 % of the width.
+
     Falls back to the plain weighted mean (`weighted.estimate`, and its `method`) where there is
     no prediction to use: `lam` 0, or totals over all traffic that cannot be true.
 
@@ -185,7 +200,7 @@ def estimate(sums: PpiSums, lam: float = 1.0, design_effect: float = 1.0) -> Est
         return plain
     mean, variance = difference(sums, lam)
     variance *= design_effect
-    low, high = shrunk_wilson(unit(mean), variance, plain.n_eff / design_effect, KAPPA_PPI)
+    low, high = _interval(mean, variance, plain.n_eff / design_effect)
     if weighted.heavy_tailed(sums.judged) and sums.judged.max_w:
         share = sums.judged.max_w / sums.judged.w
         low = min(low, 1.0 - unseen_loss_bound(1.0 - mean, variance, share))
@@ -198,6 +213,42 @@ def estimate(sums: PpiSums, lam: float = 1.0, design_effect: float = 1.0) -> Est
         method="ppi_shrunk_wilson",
     )
     return weighted.with_failures(found, sums.judged)
+
+
+def _interval(mean: float, variance: float, n_eff: float) -> Interval:
+    """Return the shrunk Wilson interval, kept from exploding where the mean nears 0 or 1.
+
+    Wilson turns the variance into m(1-m)/V observations, next to none where m(1-m) vanishes and
+    V, the variance of residuals, does not. Neither end needs to lie further out than both the
+    normal interval and Wilson's with n_eff; the ends that do were up to 16 times too far.
+    """
+    inside = unit(mean)
+    low, high = shrunk_wilson(inside, variance, n_eff, KAPPA_PPI)
+    far = wilson(inside, n_eff)
+    half = Z95 * math.sqrt(shrunk_variance(inside, variance, n_eff, KAPPA_PPI))
+    return Interval(max(low, min(far.low, inside - half)), min(high, max(far.high, inside + half)))
+
+
+def unseen_loss_bound(loss: float, variance: float, largest_share: float, z: float = Z95) -> float:
+    """Return an upper bound of a mean loss in which rare losses may weigh far more than others.
+
+    A gamma distribution with the mean and variance of the estimate plus half an unseen, complete
+    loss of the largest weight: the mid-p form of Fay & Feuer 1997, made for weighted sums of
+    Poisson counts such as standardised rates.
+
+    Args:
+        loss: the estimated mean loss; below 0 counts as 0.
+        variance: its design variance.
+        largest_share: the largest weight over the sum of all weights, positive.
+        z: normal quantile of the wanted confidence.
+
+    Returns:
+        The bound, at most 1.
+    """
+    mean = max(loss, 0.0) + largest_share / 2.0
+    spread = variance + (largest_share / 2.0) ** 2
+    level = NormalDist().cdf(z)
+    return min(float(gammaincinv(mean**2 / spread, level)) * spread / mean, 1.0)
 
 
 # --- Design ---------------------------------------------------------------------------------

@@ -66,6 +66,17 @@ def test_an_estimate_beyond_one_is_shown_as_one() -> None:
     assert (found.mean, found.high) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("h", [16.5, 15.7, 15.61, 15.0])
+def test_the_interval_does_not_explode_where_the_mean_nears_one(h: float) -> None:
+    # The correction lifts the mean to .998, .9998 and .99998, and beyond 1.
+    scores, predictions = [1.0] * 57 + [0.8] * 3, [0.965] * 57 + [0.945] * 3
+    found = ppi.estimate(PpiSums.of(scores, predictions, [0.1] * 60, requests=600, h=h))
+    assert found.mean is not None
+    assert found.mean > 0.998
+    assert found.low is not None
+    assert found.low >= 60 / (60 + 1.96**2) - 0.001
+
+
 def test_failed_judgements_bound_this_estimate_too() -> None:
     judged = PpiSums.of([1.0] * 9 + [None], [0.9] * 10, [0.5] * 10, requests=20, h=2.0)
     assert ppi.estimate(judged).bounds_low == pytest.approx(0.9)
@@ -205,3 +216,9 @@ def test_too_little_or_constant_history_teaches_nothing() -> None:
 def test_a_past_probability_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="probabilities"):
         score_calibration.fit([1.0] * 60, [0.5] * 60, ["a"] * 60, [0.0] * 60)
+
+
+def test_an_unseen_heavy_loss_keeps_its_place_in_the_bound() -> None:
+    # No loss seen, n equal weights: half an unseen loss is exponential, -ln(.025)/2 of one.
+    assert ppi.unseen_loss_bound(0.0, 0.0, 1 / 100) == pytest.approx(3.6888794541 / 200, abs=1e-9)
+    assert ppi.unseen_loss_bound(-0.01, 0.0, 1.0) == 1.0

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from scorers.stats import clusters, inclusion, weighted
-from scorers.stats.intervals import shrunk_wilson, unseen_loss_bound, wilson
+from scorers.stats.intervals import shrunk_wilson, wilson
 from scorers.stats.weighted import Estimate, Sums, estimate
 
 P = [0.5, 0.5, 0.1, 0.1, 0.1, 0.02, 0.02, 0.02]
@@ -220,9 +220,3 @@ def test_lengths_must_agree() -> None:
 def test_there_is_no_mean_of_nothing() -> None:
     with pytest.raises(ValueError, match="nothing was judged"):
         weighted.hajek(Sums())
-
-
-def test_an_unseen_heavy_loss_keeps_its_place_in_the_bound() -> None:
-    # No loss seen, n equal weights: half an unseen loss is exponential, -ln(.025)/2 of one.
-    assert unseen_loss_bound(0.0, 0.0, 1 / 100) == pytest.approx(3.6888794541 / 200, abs=1e-9)
-    assert unseen_loss_bound(-0.01, 0.0, 1.0) == 1.0
