@@ -209,6 +209,12 @@ class Config(_Section):
             seen[address] = key
         return self
 
+    @model_validator(mode="after")
+    def _bodies_fit(self) -> Config:
+        if self.receive.max_body_bytes >= self.journal.max_bytes:
+            raise ValueError("receive.max_body_bytes: must be below journal.max_bytes")
+        return self
+
     @property
     def store_url(self) -> str:
         """The store's URL, the embedded one below `data_dir` where none is given."""

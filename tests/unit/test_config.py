@@ -72,6 +72,7 @@ def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:
         ("- a list", "must hold keys and values"),
         ("listen: {otlp_http: nonsense}", "listen.otlp_http"),
         ("listen: {otlp_http: '127.0.0.1:9464'}", "is also listen"),
+        ("journal: {max_bytes: 33554432}", "receive.max_body_bytes"),
         ("segments: {rules: [{name: a}]}", "segments.rules.0"),
         (
             "segments: {rules: [{name: a, question_matches: x, equals: y}]}",
