@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ Payloads = tuple[Payload, ...]
 """Several places that may hold the same content, the best first: the first with text counts."""
 
 
-class SpanError(NamedTuple):
+class SpanError(msgspec.Struct, frozen=True):
     """Why a span failed, as far as it says."""
 
     type: str | None

@@ -84,6 +84,7 @@ KEYS = st.sampled_from(
         "traceloop.entity.output",
         "langfuse.observation.type",
         "langfuse.observation.input",
+        "langfuse.observation.level",
         "langfuse.observation.output",
         "langfuse.observation.usage_details",
         "langfuse.observation.cost_details",
@@ -139,6 +140,7 @@ NAMES = st.sampled_from(
         "OpenAIChatGenerator",
         "InMemoryRetriever",
         "pending_span",
+        "ERROR",
     ]
 )
 TEXTS = st.sampled_from(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from collector.errors import MalformedPayload
@@ -45,7 +47,7 @@ def test_a_repeated_span_or_log_record_counts_once() -> None:
 
 
 def test_spans_come_in_order_of_start_then_id() -> None:
-    same = {"start_ns": START_NS}
+    same: dict[str, Any] = {"start_ns": START_NS}
     merged = trace(span(3, **same), span(2, **same), span(1, start_ns=START_NS - 1))
     assert [s.span_id[-1] for s in merged.spans] == ["2", "3", "4"]
 
