@@ -32,6 +32,8 @@ from collector.model import (
 from collector.ports import Store
 from collector.telemetry import Metrics
 from sinks.clickhouse import ClickHouseStore
+from sinks.migrate import migrate_url
+from tests.fakes.clickhouse_http import serving
 from tests.fakes.store import AT, MemoryStore, decision, stored
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +74,21 @@ def clickhouse(folder: Path, metrics: Metrics) -> Iterator[ClickHouseStore]:
     asyncio.run(store.close())
 
 
+@pytest.fixture(scope="module")
+def server(clickhouse: ClickHouseStore, folder: Path) -> Iterator[str]:
+    """The URL of a server on the same tables."""
+    with serving(folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def served(server: str, metrics: Metrics) -> Iterator[ClickHouseStore]:
+    """The real store as a client of that server."""
+    store = asyncio.run(ClickHouseStore.open(f"{server}/default", StoreConfig(), metrics))
+    yield store
+    asyncio.run(store.close())
+
+
 @pytest.fixture
 def client(clickhouse: ClickHouseStore, folder: Path) -> Iterator[Client]:
     """A look at the tables from beside the store."""
@@ -80,7 +97,7 @@ def client(clickhouse: ClickHouseStore, folder: Path) -> Iterator[Client]:
     client.close()
 
 
-@pytest.fixture(params=["memory", "clickhouse"])
+@pytest.fixture(params=["memory", "clickhouse", "served"])
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryStore()
@@ -513,6 +530,45 @@ async def test_a_server_that_does_not_answer_is_a_transient_failure() -> None:
         )
     assert "127.0.0.1:9" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+async def test_a_server_is_not_touched_until_somebody_migrates_it(
+    server: str, client: Client, metrics: Metrics
+) -> None:
+    client.command("CREATE DATABASE bare")
+    url = f"{server}/bare"
+    with pytest.raises(
+        PermanentDependencyError, match=r"lack 0001_requests, .*groundwatch migrate"
+    ):
+        await ClickHouseStore.open(url, StoreConfig(), metrics)
+    names = migrate_url(url, dry_run=True)
+    assert client.command("SELECT count() FROM system.tables WHERE database = 'bare'") == 0
+    assert migrate_url(url) == names
+    assert migrate_url(url) == []
+    store = await ClickHouseStore.open(url, StoreConfig(late_spans_hours=7), metrics)
+    await store.close()
+    table = client.command("SHOW CREATE TABLE bare.telemetry")
+    assert "TTL toDateTime(stored_at) + toIntervalHour(7)" in str(table)
+
+
+async def test_a_changed_migration_is_refused_by_the_database_that_knows_it(
+    server: str, client: Client
+) -> None:
+    client.command("CREATE DATABASE drifted")
+    migrate_url(f"{server}/drifted")
+    client.command(
+        "INSERT INTO drifted.schema_migrations (name, checksum, applied_at) "
+        "VALUES ('0002_judgements', 'another', now64(3) + 1)"
+    )
+    with pytest.raises(PermanentDependencyError, match="0002_judgements was changed after"):
+        migrate_url(f"{server}/drifted")
+
+
+async def test_an_error_of_a_server_says_what_to_do_and_quotes_no_text(
+    server: str, metrics: Metrics
+) -> None:
+    with pytest.raises(PermanentDependencyError, match=r"81 UNKNOWN_DATABASE; .* create it"):
+        await ClickHouseStore.open(f"{server}/absent", StoreConfig(), metrics)
 
 
 OPEN = """
