@@ -7,13 +7,14 @@ invents its evidence has found none.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from rapidfuzz import fuzz
+from rapidfuzz.distance import Levenshtein
 
 from collector.model import Claim, Document, RagRequest
-from scorers.lexical_text import NEGATIONS, STOP_WORDS, fold, numbers
+from scorers.lexical_text import NEGATIONS, STOP_WORDS, fold
 
 FUZZ_MIN_CHARACTERS = 20
 FUZZ_MIN_RATIO = 90.0
@@ -57,16 +58,21 @@ def verify_quotes(claims: Sequence[Claim], documents: Sequence[Document]) -> lis
     """Return the claims with only the evidence that stands in the context.
 
     A quote is looked for in the named document, then in the others (the rank is put right),
-    after folding case, white space and punctuation; long quotes may differ by a few letters but
-    never in a number or a negation. An ellipsis in a quote separates parts that must follow each
-    other. SUPPORTED and CONTRADICTED without such a quote become NOT_FOUND with the note
-    `quote_unverified`; NOT_FOUND carries no evidence.
+    after folding case, white space and punctuation. Long quotes may differ by a few letters and
+    small words, never in a number, a negation or a whole word. An ellipsis in a quote separates
+    parts that must follow each other. SUPPORTED and CONTRADICTED without such a quote become
+    NOT_FOUND with the note `quote_unverified`; NOT_FOUND carries no evidence.
     """
-    folded = {document.rank: fold(document.text or "") for document in documents}
+    folded = [(document.rank, fold(text_of(document))) for document in documents]
     return [_verified(claim, folded) for claim in claims]
 
 
-def _verified(claim: Claim, folded: dict[int, str]) -> Claim:
+def text_of(document: Document) -> str:
+    """Return what of a document can be evidence: its title, where it has one, and its text."""
+    return f"{document.title}\n{document.text or ''}" if document.title else document.text or ""
+
+
+def _verified(claim: Claim, folded: Sequence[tuple[int, str]]) -> Claim:
     if claim.verdict == "NOT_FOUND":
         return msgspec.structs.replace(claim, quote=None, document_rank=None)
     rank = _find(claim.quote or "", claim.document_rank, folded)
@@ -77,13 +83,13 @@ def _verified(claim: Claim, folded: dict[int, str]) -> Claim:
     return msgspec.structs.replace(claim, document_rank=rank)
 
 
-def _find(quote: str, named: int | None, folded: dict[int, str]) -> int | None:
+def _find(quote: str, named: int | None, folded: Sequence[tuple[int, str]]) -> int | None:
     """Return the rank of the document that holds the quote, the named one first."""
     parts = [part for piece in _ELLIPSIS.split(quote) if (part := fold(piece))]
     if not parts or not all(_is_evidence(part) for part in parts):
         return None
-    ranks = sorted(folded, key=lambda rank: (rank != named, rank))
-    return next((rank for rank in ranks if _holds(folded[rank], parts)), None)
+    named_first = sorted(folded, key=lambda found: found[0] != named)
+    return next((rank for rank, text in named_first if _holds(text, parts)), None)
 
 
 def _is_evidence(part: str) -> bool:
@@ -121,17 +127,34 @@ def _end_of(part: str, text: str, start: int) -> int | None:
     left = text.rfind(" ", 0, start + near[0] + 1) + 1
     right = text.find(" ", start + near[1] - 1)
     right = len(text) if right < 0 else right
-    return right if _same_facts(part, text[left:right]) else None
+    return right if _same_words(part, text[left:right]) else None
 
 
-def _same_facts(part: str, window: str) -> bool:
-    """Numbers and negations are never a typing error."""
-    missing = Counter(numbers(part)) - Counter(numbers(window))
-    return not missing and _negations(part) == _negations(window)
+def _same_words(part: str, window: str) -> bool:
+    """Say whether two passages differ in spelling and small words only.
+
+    A number, a negation or another word ("decrease" for "increase") is never a typing error. A
+    sign such as "$" may be missing from the quote.
+    """
+    if part.replace(" ", "") == window.replace(" ", ""):
+        return True
+    quoted, found = Counter(part.split()), Counter(window.split())
+    only_quoted, only_found = quoted - found, found - quoted
+    only_found = Counter({word: n for word, n in only_found.items() if word[-1].isalnum()})
+    return _has_partners(only_quoted, only_found) and _has_partners(only_found, only_quoted)
 
 
-def _negations(text: str) -> Counter[str]:
-    return Counter(word for word in text.split() if word in NEGATIONS)
+def _has_partners(words: Iterable[str], others: Iterable[str]) -> bool:
+    return all(
+        word in STOP_WORDS or any(_is_misspelt(word, other) for other in others) for word in words
+    )
+
+
+def _is_misspelt(word: str, other: str) -> bool:
+    """One letter more, less or other, but not the first one: that makes another word."""
+    if word in NEGATIONS or not word.isalpha() or word[0] != other[0]:
+        return False
+    return Levenshtein.distance(word, other, score_cutoff=1) <= 1
 
 
 def _filled(text: str | None) -> bool:

@@ -21,8 +21,9 @@ from scorers.lexical_text import language
 from scorers.refusal import is_refusal
 
 FINGERPRINT = "lexical-1"
-SUPPORTED_FROM = 0.75
-_CONTRADICTED_FROM = 0.7
+SUPPORTED_FROM = 0.65
+_NEGATED_FROM = 0.9
+_OTHER_AMOUNT_FROM = 0.6
 _NUMBER_FACTOR = 0.7
 _CONFLICT_FACTOR = 0.6
 
@@ -101,15 +102,16 @@ def _support(found: Evidence | None) -> float:
 
 
 def _contradicts(found: Evidence) -> bool:
-    conflict = found.negation_conflict or (found.number_conflict and found.number_missing)
-    return conflict and found.nearby >= _CONTRADICTED_FROM
+    if found.negation_conflict and found.nearby >= _NEGATED_FROM:
+        return True
+    return found.number_conflict and found.nearby >= _OTHER_AMOUNT_FROM
 
 
 def _judged(text: str, found: Evidence | None, support: float) -> Claim:
     verdict: Verdict = "NOT_FOUND"
     if found is not None and _contradicts(found):
         verdict = "CONTRADICTED"
-    elif support >= SUPPORTED_FROM:
+    elif support >= SUPPORTED_FROM and found is not None and not found.number_missing:
         verdict = "SUPPORTED"
     if found is None or verdict == "NOT_FOUND":
         return Claim(text=text, verdict="NOT_FOUND")

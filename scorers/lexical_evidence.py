@@ -9,6 +9,7 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from collector.model import Document
+from scorers.faithfulness import text_of
 from scorers.lexical_numbers import Quantity, quantities
 from scorers.lexical_text import NEGATIONS, STOP_WORDS, counted_words, segments, stems
 
@@ -21,6 +22,7 @@ _REACH = 1
 _PLACES_TRIED = 8
 _SCOPE = 2
 _SCOPE_REACH = 5
+_MAX_LENGTH_RATIO = 1.7
 
 _ANSWER_PARTICLE = re.compile(r"^\W*(?:no|nein|non|não|nee)\s*[,.!;:–—-]\s*", re.IGNORECASE)
 _NAME = re.compile(r"\b[^\W\d_a-z][^\W_]*")
@@ -89,7 +91,7 @@ class Context:
     def __init__(self, documents: Sequence[Document], code: str) -> None:
         self._code = code
         self._documents = documents
-        self._texts = [_text_of(document) for document in documents]
+        self._texts = [text_of(document) for document in documents]
         self._sentences: list[_Sentence] = []
         self._places: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self._texts):
@@ -129,7 +131,7 @@ class Context:
         around = [found.covered(self._words(self._window(place))) for place in tried]
         best = max(range(len(tried)), key=lambda index: (around[index], alone[index], -index))
         total = sum(statement.weights.values())
-        total_content = sum(w for word, w in statement.weights.items() if word not in STOP_WORDS)
+        total_content = sum(w for word, w in statement.weights.items() if _is_content(word))
         return self._evidence(
             statement,
             tried[best],
@@ -143,14 +145,15 @@ class Context:
         window = self._window(place)
         sentence = self._sentences[place]
         text = self._texts[sentence.document]
-        words = stems(text[sentence.start : sentence.end], self._code)
+        stated = _ANSWER_PARTICLE.sub("", text[sentence.start : sentence.end])
+        words = stems(stated, self._code)
         values = [quantity.value for quantity in statement.quantities]
         return Evidence(
             coverage=coverage,
             nearby=nearby,
             number_missing=any(value not in self._places for value in values),
             number_conflict=self._other_amount(statement.quantities, window),
-            negation_conflict=_denies(statement.words, words) or _denies(words, statement.words),
+            negation_conflict=_contradict(statement.words, words),
             rank=self._documents[sentence.document].rank,
             quote=self._quote(statement, window, place),
         )
@@ -161,7 +164,7 @@ class Context:
         for word, weight in weights.items():
             if word in self._places:
                 found.exact.append((word, weight))
-                if word not in STOP_WORDS:
+                if _is_content(word):
                     found.content.append((word, weight))
             elif forms := self._alike(word):
                 credit = weight * _COMMON_START_CREDIT
@@ -180,7 +183,7 @@ class Context:
         return self._starts.get(word[:_COMMON_START], ())
 
     def _other_amount(self, claimed: Sequence[Quantity], window: range) -> bool:
-        """Say whether another amount of the same kind stands where a claimed one should."""
+        """Say whether a claimed amount stands there in another unit, or another amount instead."""
         claimed = [quantity for quantity in claimed if quantity.dimension is not None]
         if not claimed:
             return False
@@ -189,7 +192,16 @@ class Context:
             for number in window
             for quantity in quantities(counted_words(self._raw(number)))
         ]
-        return any(_conflicts(quantity, stated) for quantity in claimed)
+        return any(
+            not any(_agrees(quantity, found) for found in stated)
+            and any(self._replaces(quantity, found) for found in stated)
+            for quantity in claimed
+        )
+
+    def _replaces(self, claimed: Quantity, found: Quantity) -> bool:
+        if claimed.dimension != found.dimension:
+            return False
+        return claimed.value == found.value or claimed.value not in self._places
 
     def _quote(self, statement: Statement, window: range, place: int) -> str:
         """The text from the first to the last sentence of the window that adds something."""
@@ -224,10 +236,6 @@ class Context:
         return frozenset().union(*(self._sentences[number].words for number in window))
 
 
-def _text_of(document: Document) -> str:
-    return f"{document.title}\n{document.text}" if document.title else document.text or ""
-
-
 def _weight(word: str, names: set[str]) -> float:
     if word in STOP_WORDS:
         return _GRAMMAR_WEIGHT
@@ -236,15 +244,25 @@ def _weight(word: str, names: set[str]) -> float:
     return _NAME_WEIGHT if word in names else 1.0
 
 
-def _conflicts(claimed: Quantity, stated: Sequence[Quantity]) -> bool:
-    """Say whether another amount of the same kind stands where the claimed one should."""
-    if claimed.dimension is None or any(_agrees(claimed, found) for found in stated):
-        return False
-    return any(claimed.dimension == found.dimension for found in stated)
-
-
 def _agrees(claimed: Quantity, found: Quantity) -> bool:
     return claimed.value == found.value and found.unit in (None, claimed.unit)
+
+
+def _contradict(claim: Sequence[str], evidence: Sequence[str]) -> bool:
+    """Say whether one sentence is the other one turned round.
+
+    Only for sentences of about the same length: a long one negates and asserts many things.
+    """
+    content = sum(map(_is_content, claim))
+    if sum(map(_is_content, evidence)) > _MAX_LENGTH_RATIO * content:
+        return False
+    if _negations(claim) % 2 == _negations(evidence) % 2:
+        return False
+    return _denies(claim, evidence) or _denies(evidence, claim)
+
+
+def _negations(words: Sequence[str]) -> int:
+    return sum(word in NEGATIONS for word in words)
 
 
 def _denied(words: Sequence[str]) -> set[tuple[str, ...]]:

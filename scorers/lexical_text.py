@@ -28,7 +28,6 @@ _TOKEN = re.compile(
 _MAX_SENTENCE_CHARACTERS = 400
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,:/]\d+)*")
 _VARIANTS = str.maketrans(dict.fromkeys("‐‑‒–—−﹣－", "-") | dict.fromkeys("‘’ʼ`´", "'"))
 
 # Words of grammar, by language. Negations are left out on purpose: they carry meaning.
@@ -80,6 +79,7 @@ STOP_WORDS = frozenset().union(*FUNCTION_WORDS.values())
 
 _NEGATIONS = """no not never none nor neither cannot without nothing nobody nowhere hardly unable
     avoid avoids lack lacks lacking fail fails failed except unless
+    instead
     nicht kein keine keinen keinem keiner keines nie niemals ohne weder nichts
     ne pas jamais aucun aucune sans rien non
     nunca ningún ninguna ninguno jamás sin nada ni
@@ -115,11 +115,6 @@ def _words(text: str) -> list[str]:
         pattern = _TOKEN
     found: list[str] = pattern.findall(text.casefold().replace("n't", " not"))
     return found
-
-
-def numbers(text: str) -> list[str]:
-    """Return the numbers of a folded text as written, in order."""
-    return _NUMBER.findall(text)
 
 
 def language(text: str) -> str:

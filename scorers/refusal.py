@@ -103,6 +103,7 @@ _ABSTENTIONS = (
     r"\b(?:documentos?|fontes?|textos?|contexto)\b(?: \w+){0,3} não\b",
     r"\b(?:ik|we|wij) (?:weet|weten|kan|kunnen|heb|hebben|vind|vinden)(?: \w+){0,4} "
     r"(?:niet|geen)\b",
+    r"\bweet ik (?:helaas )?niet\b",
     r"\b(?:documenten|document|bronnen|tekst|context)\b(?: \w+){0,4} (?:niet|geen|niets)\b",
     # Chinese, Japanese: folded, their characters stand alone
     r"(?:我 )?(?:不 知 道|无 法 回 答|没 有 (?:\S ){0,6}信 息|未 提 及|没 有 提 到)",
@@ -125,6 +126,10 @@ _COURTESIES = (
     r"^(?:lo siento(?: mucho)?|lo lamento|lamentablemente|disculpe|por favor\b.*"
     r"|(?:le )?(?:recomiendo|sugiero)\b.*)$",
     r"^(?:no|nein|non|não|nee)$",
+    r"^(?:sure|certainly|of course|great question|no problem|you re welcome|gern geschehen"
+    r"|de rien|de nada)(?: \w+){0,2}$",
+    r"^(?:i hope (?:this|that|it) helps?|hope (?:this|that) helps?|ich hoffe das hilft"
+    r"|j espère que cela|espero que esto)\b(?: \w+){0,4}$",
     r"^(?:thanks?|thank you|hello|hi|hallo|bonjour|hola)\b(?: \w+){0,4}$",
 )
 _ABSTENTION = re.compile("|".join(_ABSTENTIONS))
