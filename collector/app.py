@@ -30,7 +30,6 @@ from collector.timing import Clock, Deadline, SystemClock
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from scorers.faithfulness import unscored_reason
-from scorers.judge.client import OpenAIJudge
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
@@ -76,6 +75,9 @@ def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
     judge = resolved.config.judge
     if judge.engine == "lexical":
         return LexicalJudge()
+    # The client is slow to import; an agent that judges locally does not need it.
+    from scorers.judge.client import OpenAIJudge
+
     return OpenAIJudge(judge.openai, resolved.secrets.openai_api_key, metrics)
 
 
