@@ -22,8 +22,6 @@ from scorers.refusal import is_refusal
 
 FINGERPRINT = "lexical-1"
 SUPPORTED_FROM = 0.65
-_NEGATED_FROM = 0.9
-_OTHER_AMOUNT_FROM = 0.6
 _NUMBER_FACTOR = 0.7
 _CONFLICT_FACTOR = 0.6
 
@@ -98,21 +96,17 @@ def _support(found: Evidence | None) -> float:
     support = found.coverage
     if found.number_missing:
         support *= _NUMBER_FACTOR
-    return support * _CONFLICT_FACTOR if _contradicts(found) else support
-
-
-def _contradicts(found: Evidence) -> bool:
-    if found.negation_conflict and found.nearby >= _NEGATED_FROM:
-        return True
-    return found.number_conflict and found.nearby >= _OTHER_AMOUNT_FROM
+    return support * _CONFLICT_FACTOR if found.contradicted else support
 
 
 def _judged(text: str, found: Evidence | None, support: float) -> Claim:
-    verdict: Verdict = "NOT_FOUND"
-    if found is not None and _contradicts(found):
+    if found is None:
+        return Claim(text=text, verdict="NOT_FOUND")
+    verdict: Verdict | None = None
+    if found.contradicted:
         verdict = "CONTRADICTED"
-    elif support >= SUPPORTED_FROM and found is not None and not found.number_missing:
+    elif support >= SUPPORTED_FROM and not found.number_missing:
         verdict = "SUPPORTED"
-    if found is None or verdict == "NOT_FOUND":
+    if verdict is None:
         return Claim(text=text, verdict="NOT_FOUND")
     return Claim(text=text, verdict=verdict, quote=found.quote, document_rank=found.rank)

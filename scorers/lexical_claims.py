@@ -10,7 +10,7 @@ from scorers.lexical_text import fold, is_content, sentences
 from scorers.refusal import is_abstention, is_courtesy
 
 _CITATION = re.compile(
-    r"\s?(?:\[\^?(?:doc(?:ument)?|source|ref)?\.?\s*\d+(?:\s*[,;–-]\s*\^?\d+)*\]"
+    r"[ \t]?(?:\[\^?(?:doc(?:ument)?|source|ref)?\.?\s*\d+(?:\s*[,;–-]\s*\^?\d+)*\]"
     r"|【[^】]{1,40}】|\((?:doc(?:ument)?|source|ref)\.?\s*\d+\)|[⁰¹²³⁴-⁹]+(?=[\s.,;]|$))",
     re.IGNORECASE,
 )

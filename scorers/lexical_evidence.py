@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from collector.model import Document
 from scorers.faithfulness import text_of
-from scorers.lexical_numbers import Quantity, quantities
+from scorers.lexical_numbers import UNIT_NAMES, Quantity, quantities
 from scorers.lexical_text import NEGATIONS, STOP_WORDS, counted_words, segments, stems
 
 _GRAMMAR_WEIGHT = 0.4
@@ -23,6 +23,8 @@ _PLACES_TRIED = 8
 _SCOPE = 2
 _SCOPE_REACH = 5
 _MAX_LENGTH_RATIO = 1.7
+_NEGATED_FROM = 0.9
+_OTHER_AMOUNT_FROM = 0.6
 
 _ANSWER_PARTICLE = re.compile(r"^\W*(?:no|nein|non|não|nee)\s*[,.!;:–—-]\s*", re.IGNORECASE)
 _NAME = re.compile(r"\b[^\W\d_a-z][^\W_]*")
@@ -40,15 +42,14 @@ class Evidence(NamedTuple):
     """What the context says about a claim.
 
     `coverage` is the weighted share of the claim's words found in one sentence, in three
-    neighbouring ones and anywhere in the context, the mean of the three; in [0, 1]. `nearby` is
-    the share of the content in the one best sentence. `rank` and `quote` say where.
+    neighbouring ones and anywhere in the context, the mean of the three; in [0, 1].
+    `number_missing`: a number of the claim is nowhere. `contradicted`: the place speaks of the
+    same thing with another amount, or one of the two is negated. `rank` and `quote` say where.
     """
 
     coverage: float
-    nearby: float
     number_missing: bool
-    number_conflict: bool
-    negation_conflict: bool
+    contradicted: bool
     rank: int
     quote: str
 
@@ -130,33 +131,33 @@ class Context:
         alone = [found.covered(self._sentences[place].words) for place in tried]
         around = [found.covered(self._words(self._window(place))) for place in tried]
         best = max(range(len(tried)), key=lambda index: (around[index], alone[index], -index))
-        total = sum(statement.weights.values())
-        total_content = sum(w for word, w in statement.weights.items() if _is_content(word))
-        return self._evidence(
-            statement,
-            tried[best],
-            coverage=(max(alone) + max(around) + found.covered(self._places)) / (3 * total),
-            nearby=min(1.0, nearby[tried[best]] / total_content),
+        covered = max(alone) + max(around) + found.covered(self._places)
+        place = tried[best]
+        sentence = self._sentences[place]
+        return Evidence(
+            coverage=covered / (3 * sum(statement.weights.values())),
+            number_missing=any(
+                quantity.value not in self._places for quantity in statement.quantities
+            ),
+            contradicted=self._contradicts(statement, place),
+            rank=self._documents[sentence.document].rank,
+            quote=self._quote(statement, place),
         )
 
-    def _evidence(
-        self, statement: Statement, place: int, *, coverage: float, nearby: float
-    ) -> Evidence:
-        window = self._window(place)
-        sentence = self._sentences[place]
-        text = self._texts[sentence.document]
-        stated = _ANSWER_PARTICLE.sub("", text[sentence.start : sentence.end])
-        words = stems(stated, self._code)
-        values = [quantity.value for quantity in statement.quantities]
-        return Evidence(
-            coverage=coverage,
-            nearby=nearby,
-            number_missing=any(value not in self._places for value in values),
-            number_conflict=self._other_amount(statement.quantities, window),
-            negation_conflict=_contradict(statement.words, words),
-            rank=self._documents[sentence.document].rank,
-            quote=self._quote(statement, window, place),
-        )
+    def _contradicts(self, statement: Statement, place: int) -> bool:
+        """Say whether the sentence speaks of the same thing and says another amount, or not so."""
+        stated = stems(_ANSWER_PARTICLE.sub("", self._raw(place)), self._code)
+        if _contradict(statement.words, stated):
+            return self._nearby(statement, place) >= _NEGATED_FROM
+        if self._other_amount(statement.quantities, self._window(place)):
+            return self._nearby(statement, place) >= _OTHER_AMOUNT_FROM
+        return False
+
+    def _nearby(self, statement: Statement, place: int) -> float:
+        """Return the share of the claim's subject matter that is in one sentence."""
+        topic = {word: weight for word, weight in statement.weights.items() if _is_topic(word)}
+        found = self._matches(topic).covered(self._sentences[place].words)
+        return found / sum(topic.values()) if topic else 0.0
 
     def _matches(self, weights: dict[str, float]) -> _Matches:
         """Look the words of a claim up: as they are, else as words with the same start."""
@@ -164,7 +165,7 @@ class Context:
         for word, weight in weights.items():
             if word in self._places:
                 found.exact.append((word, weight))
-                if _is_content(word):
+                if word not in STOP_WORDS:
                     found.content.append((word, weight))
             elif forms := self._alike(word):
                 credit = weight * _COMMON_START_CREDIT
@@ -203,12 +204,12 @@ class Context:
             return False
         return claimed.value == found.value or claimed.value not in self._places
 
-    def _quote(self, statement: Statement, window: range, place: int) -> str:
+    def _quote(self, statement: Statement, place: int) -> str:
         """The text from the first to the last sentence of the window that adds something."""
         needed = {word for word in statement.weights if word not in STOP_WORDS}
         needed -= self._sentences[place].words
         used = [place]
-        for number in sorted(window, key=lambda other: abs(other - place)):
+        for number in sorted(self._window(place), key=lambda other: abs(other - place)):
             found = needed & self._sentences[number].words
             if found:
                 used.append(number)
@@ -297,3 +298,7 @@ def _close_together(scope: tuple[str, ...], words: Sequence[str]) -> bool:
 
 def _is_content(word: str) -> bool:
     return word not in STOP_WORDS and word not in NEGATIONS
+
+
+def _is_topic(word: str) -> bool:
+    return _is_content(word) and word[-1].isalpha() and word not in UNIT_NAMES

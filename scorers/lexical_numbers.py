@@ -121,6 +121,9 @@ _UNIT_OF = {
     for unit, words in units.items()
     for word in words.split()
 }
+UNITS = {word: unit for word, (_, unit) in _UNIT_OF.items() if len(word) > 1 or not word.isalpha()}
+"""One name for each unit: "$" and "dollars" are usd. Single letters are too ambiguous."""
+UNIT_NAMES = frozenset(UNITS.values())
 
 
 class Quantity(NamedTuple):

@@ -13,7 +13,7 @@ from functools import lru_cache
 import sentencex  # type: ignore[import-untyped,unused-ignore]
 import Stemmer  # type: ignore[import-not-found,unused-ignore]
 
-from scorers.lexical_numbers import MONTHS, NUMBER_WORDS, spell_out_dates, with_numbers
+from scorers.lexical_numbers import MONTHS, NUMBER_WORDS, UNITS, spell_out_dates, with_numbers
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -166,8 +166,8 @@ def counted_words(text: str) -> list[str]:
 def stems(text: str, code: str) -> list[str]:
     """Return the words of a text in comparable form, in order.
 
-    Words are folded and stemmed, those of grammar only folded; numbers, number words and months
-    have one form each; runs of a script without spaces become overlapping bigrams.
+    Words are folded and stemmed, those of grammar only folded; numbers, months and units have one
+    form each; runs of a script without spaces become overlapping bigrams.
     """
     words = counted_words(text)
     if text.isascii() or not _UNSPACED.search(text):
@@ -186,11 +186,11 @@ def stems(text: str, code: str) -> list[str]:
 
 @lru_cache(maxsize=200_000)
 def _form(code: str, word: str) -> str:
-    if word in STOP_WORDS or not word[0].isalpha():
-        return word
-    common = NUMBER_WORDS.get(word) or MONTHS.get(word)
+    common = NUMBER_WORDS.get(word) or MONTHS.get(word) or UNITS.get(word)
     if common is not None:
         return common
+    if word in STOP_WORDS or not word[0].isalpha():
+        return word
     stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
     return stemmed
 
