@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import msgspec
+
 from collector.conventions import (
     genkit,
     google_adk,
@@ -65,4 +67,6 @@ def facts_of(span: Span) -> Facts | None:
             read: Facts | None = convention.read(span)
             if read is not None:
                 facts = read if facts is None else merge(facts, read)
+    if facts is not None and facts.kind is None and (facts.input or facts.output):
+        return msgspec.structs.replace(facts, kind="chain")
     return facts

@@ -42,13 +42,14 @@ class SpanError(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one span. None and () mean that the span does not say.
 
-    `name` is that of the step, where it is not the span's; `input` and `output` are the span's
-    own; `input_messages` and `output_messages` those of a chat; `documents` what was returned,
-    best first. Token counts include cached ones, `cost_usd` is US dollars, `ttft_ms` counts from
-    the start of the span.
+    `conventions` are those the span follows, the one that decides first; `name` is that of the
+    step, where it is not the span's; `input` and `output` are the span's own; `input_messages`
+    and `output_messages` those of a chat; `documents` what was returned, best first. Token
+    counts include cached ones, `cost_usd` is US dollars, `ttft_ms` counts from the start of the
+    span.
     """
 
-    convention: str
+    conventions: tuple[str, ...]
     kind: Kind | None = None
     name: str | None = None
     input: Payloads = ()
@@ -72,8 +73,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def merge(first: Facts, second: Facts) -> Facts:
     """Return the facts of `first`, completed by what only `second` knows."""
-    values: dict[str, Any] = {"convention": first.convention}
-    for name in Facts.__struct_fields__[1:]:
+    values: dict[str, Any] = {}
+    for name in Facts.__struct_fields__:
         a, b = getattr(first, name), getattr(second, name)
         if isinstance(a, tuple):
             values[name] = a + b

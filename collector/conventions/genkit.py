@@ -39,7 +39,7 @@ def read(span: Span) -> Facts | None:
     usage = usage.get("usage") if isinstance(usage, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=given,
         output=returned,

@@ -34,7 +34,7 @@ def read(span: Span) -> Facts | None:
     usage = reply.get("usage_metadata") if isinstance(reply, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=present(attributes, f"{_PREFIX}tool_call_args"),
         output=present(attributes, f"{_PREFIX}tool_response"),

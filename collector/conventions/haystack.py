@@ -34,14 +34,14 @@ _START_UP = "haystack.tracing.auto_enable"
 def read(span: Span) -> Facts | None:
     """Return the facts of a span of Haystack, None of any other."""
     if span.name == _START_UP:
-        return Facts(convention=NAME, kind="noise")
+        return Facts(conventions=(NAME,), kind="noise")
     attributes = span.attributes
     component = attributes.get("haystack.component.type")
     if isinstance(component, str):
         return _component(component, attributes)
     if span.name.startswith("haystack.") and "haystack.pipeline.input_data" in attributes:
         return Facts(
-            convention=NAME,
+            conventions=(NAME,),
             kind="chain",
             input=present(attributes, "haystack.pipeline.input_data"),
             output=present(attributes, "haystack.pipeline.output_data"),
@@ -55,7 +55,7 @@ def _component(component: str, attributes: Attributes) -> Facts:
     returned = present(attributes, "haystack.component.output")
     if kind != "llm":
         return Facts(
-            convention=NAME,
+            conventions=(NAME,),
             kind=kind,
             name=component,
             input=given,
@@ -68,7 +68,7 @@ def _component(component: str, attributes: Attributes) -> Facts:
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get("prompt_tokens_details")
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         name=component,
         input=given,

@@ -30,7 +30,6 @@ _KINDS: dict[str, Kind] = {
     "evaluator": "evaluation",
     "guardrail": "chain",
 }
-_OBSERVATION = "langfuse.observation."
 _RERANK_NAME = re.compile(r"re-?rank", re.IGNORECASE)
 _JUDGE_ENVIRONMENT = "langfuse-llm-as-a-judge"
 
@@ -50,7 +49,7 @@ def read(span: Span) -> Facts | None:
     sessions, users = from_metadata(attributes, "langfuse.observation.metadata")
     message = text(attributes.get("langfuse.observation.status_message"))
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=given if is_call else present(attributes, "langfuse.trace.input") + given,
         output=returned if is_call else present(attributes, "langfuse.trace.output") + returned,
@@ -89,9 +88,7 @@ def _kind(span: Span) -> Kind | None:
         return "evaluation"
     named = attributes.get("langfuse.observation.type")
     if not isinstance(named, str) or not named:
-        if "langfuse.observation.model.name" in attributes:
-            return "llm"
-        return "chain" if any(key.startswith(_OBSERVATION) for key in attributes) else None
+        return "llm" if "langfuse.observation.model.name" in attributes else None
     kind = _KINDS.get(named.lower())
     if kind in ("chain", "retriever") and _RERANK_NAME.search(span.name):
         return "reranker"

@@ -36,7 +36,7 @@ def read(span: Span) -> Facts | None:
     returned = present(attributes, "gen_ai.completion", "outputs")
     is_call = kind == "llm"
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=given,
         output=returned,

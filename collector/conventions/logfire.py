@@ -21,7 +21,7 @@ def read(span: Span) -> Facts | None:
     """Return the facts of a span of pydantic-ai or Logfire, None of any other."""
     attributes = span.attributes
     if attributes.get("logfire.span_type") == "pending_span":
-        return Facts(convention=NAME, kind="pending")
+        return Facts(conventions=(NAME,), kind="pending")
     scope = span.scope_name
     if not (scope.startswith(_SCOPES) or "pydantic_ai.all_messages" in attributes):
         return None
@@ -30,7 +30,7 @@ def read(span: Span) -> Facts | None:
         return None
     messages = present(attributes, *_MESSAGES)
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=present(attributes, "tool_arguments"),
         output=present(attributes, "final_result", "tool_response"),

@@ -43,7 +43,7 @@ def read(span: Span) -> Facts | None:
     given = present(attributes, "mlflow.spanInputs")
     returned = present(attributes, "mlflow.spanOutputs")
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         input=given,
         output=returned,
@@ -61,9 +61,9 @@ def read(span: Span) -> Facts | None:
     )
 
 
-def _kind(attributes: Attributes) -> Kind:
+def _kind(attributes: Attributes) -> Kind | None:
     name = _string(attributes.get("mlflow.spanType"))
-    return _KINDS.get((name or "").upper(), "chain")
+    return None if name is None else _KINDS.get(name.upper(), "chain")
 
 
 def _string(value: Any) -> str | None:

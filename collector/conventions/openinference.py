@@ -48,7 +48,7 @@ def read(span: Span) -> Facts | None:
     output = present(attributes, "output.value")
     embedding = kind == "embedding"
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         name=text(attributes.get("tool.name")),
         input=present(attributes, "input.value"),

@@ -47,7 +47,7 @@ def read(span: Span) -> Facts | None:
     entity_input = present(attributes, "traceloop.entity.input")
     entity_output = present(attributes, "traceloop.entity.output")
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         name=text(attributes.get("traceloop.entity.name")),
         input=(

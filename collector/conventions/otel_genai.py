@@ -67,7 +67,7 @@ def read(span: Span) -> Facts | None:
         return None
     embedding = kind == "embedding"
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         name=text(attributes.get("gen_ai.tool.name")),
         input=present(attributes, "gen_ai.tool.call.arguments"),

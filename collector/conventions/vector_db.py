@@ -33,7 +33,7 @@ def read(span: Span) -> Facts | None:
     if not results and not searched:
         return None
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind="retriever",
         query=present(attributes, "db.query.text") if not searched else (),
         documents=(partial(_hits, results),) if results else (),

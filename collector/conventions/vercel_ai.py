@@ -1,7 +1,8 @@
 """Vercel AI SDK: `ai.*`. An outer span per call of the app, an inner `do…` span per model call.
 
-Known by its `ai.operationId` or `operation.name`, not by the name of its scope. Usage of outer
-spans is that of the last step only. Source: https://github.com/vercel/ai (telemetry).
+Known by its `ai.operationId` or `operation.name`, not by the name of its scope alone: version 7
+sends OpenTelemetry GenAI attributes instead. Usage of outer spans is that of the last step only.
+Source: https://github.com/vercel/ai (telemetry).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collector.conventions.payloads import nested
 from collector.model import Attributes, Span
 
 NAME = "vercel-ai"
-FAMILIES = frozenset({"ai", "operation"})
+FAMILIES = frozenset({"ai", "operation", "gen_ai"})
+_SCOPE = "ai"
 _METADATA = "ai.telemetry.metadata."
 _INPUT_TOKENS = ("ai.usage.inputTokens", "ai.usage.promptTokens")
 _OUTPUT_TOKENS = ("ai.usage.outputTokens", "ai.usage.completionTokens")
@@ -29,12 +31,12 @@ def read(span: Span) -> Facts | None:
     attributes = span.attributes
     operation = attributes.get("ai.operationId") or attributes.get("operation.name")
     if not isinstance(operation, str) or not operation.startswith("ai."):
-        return None
+        return Facts(conventions=(NAME,)) if span.scope_name == _SCOPE else None
     kind = _kind(operation.partition(" ")[0])
     is_call = kind == "llm"
     embedding = kind == "embedding"
     return Facts(
-        convention=NAME,
+        conventions=(NAME,),
         kind=kind,
         name=text(attributes.get("ai.toolCall.name")),
         input=present(attributes, "ai.prompt", "ai.toolCall.args", "ai.value"),

@@ -56,7 +56,7 @@ def record_of(
     return RagRequest(
         trace_id=trace.trace_id,
         service=text(root.span.resource.get("service.name")),
-        conventions=_distinct(tree.nodes, lambda f: f.convention if f.kind else None),
+        conventions=_conventions(tree),
         started_at=_utc(root.start_ns),
         latency_ms=root.latency_ms,
         ttft_ms=_first(answering[:1], lambda f: f.ttft_ms),
@@ -82,6 +82,13 @@ def record_of(
         response_ids=_distinct(tree.nodes, lambda f: f.response_id),
         message_id=_attribute(near, message_id_attribute),
     )
+
+
+def _conventions(tree: Tree) -> list[str]:
+    """Return all conventions found, those that decided what a span is before the others."""
+    found = [node.facts.conventions for node in tree.nodes if node.facts and node.kind]
+    deciding = [names[0] for names in found]
+    return list(dict.fromkeys([*deciding, *(name for names in found for name in names)]))
 
 
 def _metered(calls: list[Node], near: list[Node]) -> list[Node]:
