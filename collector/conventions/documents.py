@@ -12,6 +12,7 @@ from collector.model import Document, ScoreKind
 
 _MAX_DEPTH = 5
 _MAX_DOCUMENTS = 10_000
+_MAX_REPR_CHARS = 1000
 _LISTS = (
     "documents",
     "docs",
@@ -108,7 +109,7 @@ _ROLES: dict[str, list[tuple[str, int]]] = {
 _INNER = ("node", "document", "doc", "_source", "fields", "entity")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "cmetadata", "_source", "properties")
 _PART_KEYS = frozenset({"type", "text", "annotations", "citations"})
-_NODE_REPR = re.compile(r"NodeWithScore\(.*?id_=['\"]?([^,)'\"]+).*?score=(-?[\d.eE+-]+|None)")
+_NODE_REPR = re.compile(r"<?NodeWithScore\(.*?id_=['\"]?([^,)'\"]+).*?score=(-?[\d.eE+-]+|None)")
 
 
 def documents_in(value: Any, *, strict: bool = False) -> list[Document] | None:
@@ -200,7 +201,7 @@ def _read(role: str, key: str, item: Any) -> Any:
 
 
 def _of_text(value: str, rank: int) -> Document | None:
-    match = _NODE_REPR.search(value)
+    match = _NODE_REPR.match(value[:_MAX_REPR_CHARS])
     if match:
         return Document(rank=rank, document_id=match.group(1), score=real(match.group(2)))
     return Document(rank=rank, text=value) if value.strip() else None

@@ -24,8 +24,9 @@ _SIDE_CALL = re.compile(
     re.IGNORECASE,
 )
 _ASKED_IN_TEMPLATE = re.compile(
-    r"(?:^|\n)\s*(?:user )?(?:question|query|q)\s*:\s*(.+?)\s*(?:\n|$)", re.IGNORECASE
+    r"^[ \t]*(?:user )?(?:question|query|q)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE
 )
+_TEMPLATE_PROBES = 20
 _TEMPLATE_PROBE_CHARS = 40
 
 
@@ -65,13 +66,13 @@ def read_content(tree: Tree, calls: list[Node], decoder: Decoder) -> Content:
 
 def without_template(question: str, documents: list[Document], queries: list[str]) -> str:
     """Return the user's words where the question is a prompt with the documents filled in."""
-    if not any(_filled_in(document, question) for document in documents):
+    if not any(_filled_in(document, question) for document in documents[:_TEMPLATE_PROBES]):
         return question
     for query in queries:
         if query and query in question:
             return query
     marked = _ASKED_IN_TEMPLATE.findall(question)
-    return marked[-1] if marked else question
+    return marked[-1].rstrip() if marked else question
 
 
 def text_of(payloads: Payloads, decoder: Decoder, *, question: bool) -> str | None:

@@ -19,6 +19,9 @@ from collector.extract.totals import first_of, request_error, stages_of, total
 from collector.extract.tree import Node, Tree
 from collector.model import Document, Flag, RagRequest, Trace
 
+_REMOTE_KINDS = (2, 5)
+"""Span kinds SERVER and CONSUMER, whose parent is a span of the caller."""
+
 _T = TypeVar("_T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -119,9 +122,14 @@ def _flags(
         "no_retrieval": not searched,
         "empty_retrieval": context.known_empty,
         "tool_call_answer": content.tool_call_answer,
-        "partial": cut_short or root.span.parent_span_id is not None,
+        "partial": cut_short or _lost_its_parent(root),
     }
     return [flag for flag, raised in flags.items() if raised]
+
+
+def _lost_its_parent(root: Node) -> bool:
+    """Tell whether the root has a parent that never came; one in another service need not."""
+    return root.span.parent_span_id is not None and root.span.kind not in _REMOTE_KINDS
 
 
 def _marked(documents: list[Document], citations: list[int]) -> list[Document]:

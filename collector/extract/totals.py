@@ -37,7 +37,8 @@ def total(calls: Iterable[Node], value: Callable[[Facts], float | int | None]) -
 def _of_call(call: Node, value: Callable[[Facts], float | int | None]) -> float | int | None:
     found = value(call.facts) if call.facts else None
     for above in call.ancestors():
-        if found is not None or above.kind != "llm" or above.facts is None:
+        calls_here = sum(child.kind == "llm" for child in above.children)
+        if found is not None or above.kind != "llm" or above.facts is None or calls_here > 1:
             break
         found = value(above.facts)
     return found

@@ -296,6 +296,11 @@ def test_an_orphan_stands_in_for_the_missing_root_and_says_so() -> None:
     assert "partial" in request.flags
 
 
+def test_a_server_span_whose_caller_is_not_traced_here_is_whole() -> None:
+    request = record(span(1, {"http.method": "POST"}, parent=0, kind=2), span(2, chain(), parent=1))
+    assert "partial" not in request.flags
+
+
 def test_a_trace_that_was_closed_early_is_partial() -> None:
     whole = trace(span(0, chain()))
     cut = Trace(trace_id=TRACE_ID, spans=whole.spans, closed_by="evicted")
