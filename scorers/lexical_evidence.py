@@ -13,7 +13,7 @@ from scorers.faithfulness import text_of
 from scorers.lexical_numbers import UNIT_NAMES, Quantity, quantities
 from scorers.lexical_text import NEGATIONS, STOP_WORDS, counted_words, segments, stems
 
-_GRAMMAR_WEIGHT = 0.4
+_GRAMMAR_WEIGHT = 0.5
 _NUMBER_WEIGHT = 1.5
 _NAME_WEIGHT = 1.5
 _COMMON_START = 5
