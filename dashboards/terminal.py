@@ -13,8 +13,9 @@ Row = Mapping[str, Any]
 
 def print_estimates(report: Row, console: Console) -> None:
     """Print faithfulness and accounting per segment, and over all in the last line."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("segment", overflow="fold")
+    # Everything fits into 80 columns; a longer name of a segment is cut, never a number.
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("segment", no_wrap=True)
     for name in ("faithful", "95 % interval", "requests", "judged", "waiting", "failed", "n_eff"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in report["segments"]:
@@ -35,7 +36,7 @@ def _cells(row: Row) -> list[str]:
         point(row),
         interval(row),
         str(row["requests"]),
-        f"{row['judged']} of {row['eligible']}",
+        f"{row['judged']}/{row['eligible']}",
         str(row["waiting"]),
         str(sum(row["failed"].values())),
         f"{row['n_eff']:.0f}",
@@ -44,7 +45,7 @@ def _cells(row: Row) -> list[str]:
 
 def interval(row: Row) -> str:
     """Return the interval as shown, "" where there is none."""
-    return "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+    return "" if row["low"] is None else f"{row['low']:.3f}–{row['high']:.3f}"
 
 
 def point(row: Row) -> str:
