@@ -115,9 +115,9 @@ def connect(url: str, settings: dict[str, Any]) -> Client:
         PermanentDependencyError: the URL is wrong, or the folder is held by another process.
         TransientDependencyError: the server cannot be reached now.
     """
+    if is_embedded(url):
+        return _connect_embedded(url.removeprefix("chdb:"), settings)
     parts = urlsplit(url)
-    if parts.scheme == "chdb":
-        return _connect_embedded(parts, settings)
     if parts.scheme in ("http", "https"):
         return _connect_server(parts, settings)
     raise PermanentDependencyError(
@@ -125,14 +125,16 @@ def connect(url: str, settings: dict[str, Any]) -> Client:
     )
 
 
-def _connect_embedded(parts: SplitResult, settings: dict[str, Any]) -> Client:
-    folder = Path(unquote(parts.path))
-    if parts.netloc or not folder.is_absolute() or folder == Path("/"):
+def _connect_embedded(place: str, settings: dict[str, Any]) -> Client:
+    """Open the folder of `///absolute/folder`, taken as it is written, without escapes."""
+    folder = Path("/" + place.removeprefix("///"))
+    if not place.startswith("///") or folder == Path("/") or "?" in place:
         raise PermanentDependencyError(
-            "store.url: chdb needs an absolute folder, with three slashes: chdb:///var/lib/store"
+            "store.url: chdb needs an absolute folder, with three slashes and without a question "
+            "mark: chdb:///var/lib/store"
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return clickhouse_connect.get_client(
             interface="chdb",
             database="default",

@@ -60,41 +60,30 @@ verdicts AS (
 ),
 hits AS (
   SELECT
-    conversation,
     trace_id,
     signal_id,
     any(complaint) AS complaint,
     any(weight) AS weight,
     max(key NOT LIKE 'conversation %') AS direct,
     any(signal) AS signal
-  FROM (SELECT conversation, trace_id, key FROM chosen ARRAY JOIN keys AS key) AS links
+  FROM (SELECT trace_id, key FROM chosen ARRAY JOIN keys AS key) AS links
   INNER JOIN (
     SELECT signal_id, complaint, weight, {{ signal_tuple }} AS signal, key
     FROM current_signals ARRAY JOIN keys AS key
-  ) AS marks USING (key)
-  GROUP BY conversation, trace_id, signal_id
+  ) AS aims USING (key)
+  GROUP BY trace_id, signal_id
 ),
-own_signals AS (
-  SELECT trace_id, sum(weight) AS own_weight FROM hits WHERE direct GROUP BY trace_id
-),
-conversation_signals AS (
+marks AS (
   SELECT
-    conversation,
-    sumIf(weight, complaint = 'thumbs_down') AS thumbs_down,
-    sumIf(weight, complaint = 'low_rating') AS low_rating,
-    sumIf(weight, complaint = 'rephrase') AS rephrase,
-    sumIf(weight, complaint = 'regenerate') AS regenerate,
-    sumIf(weight, complaint = 'abandon') AS abandon,
-    arraySort(signal -> signal.3, groupArray(signal)) AS signals
-  FROM (
-    SELECT conversation, any(complaint) AS complaint, any(weight) AS weight, any(signal) AS signal
-    FROM hits GROUP BY conversation, signal_id
-  )
-  GROUP BY conversation
+    trace_id,
+    sumIf(weight, direct) AS own_weight,
+    groupArray((signal_id, complaint, weight, signal)) AS marks
+  FROM hits
+  GROUP BY trace_id
 ),
 scored AS (
   SELECT
-    conversation, trace_id, filed_at, question, own_weight,
+    conversation, trace_id, filed_at, question, own_weight, marks,
     2. * least(contradicted_claims, 2) AS contradicted,
     1. * least(unsupported_claims, 3) AS unsupported,
     if(judged OR lexical_score IS NULL, 0., 1 - assumeNotNull(lexical_score)) AS low_lexical,
@@ -105,7 +94,7 @@ scored AS (
       AS faults
   FROM chosen
   LEFT JOIN verdicts USING (trace_id)
-  LEFT JOIN own_signals USING (trace_id)
+  LEFT JOIN marks USING (trace_id)
 ),
 conversations AS (
   SELECT
@@ -116,6 +105,8 @@ conversations AS (
     arraySlice(arraySort(groupArray((filed_at, trace_id, question))), 1, 100) AS turns,
     arrayMap(turn -> turn.2, turns) AS trace_ids,
     arrayMap(turn -> turn.3, turns) AS questions,
+    -- A signal on the conversation marks each of its requests: it counts once.
+    groupUniqArrayArray(marks) AS unique_marks,
     argMax(
       (trace_id, faults, contradicted, unsupported, low_lexical, no_context, failed_request,
        stray_citation),
@@ -126,8 +117,13 @@ conversations AS (
 ),
 ranking AS (
   SELECT
-    conversation, requests, first_at, last_at, trace_ids, questions, signals,
-    thumbs_down, low_rating, rephrase, regenerate, abandon,
+    conversation, requests, first_at, last_at, trace_ids, questions,
+    arraySum(mark -> if(mark.2 = 'thumbs_down', mark.3, 0), unique_marks) AS thumbs_down,
+    arraySum(mark -> if(mark.2 = 'low_rating', mark.3, 0), unique_marks) AS low_rating,
+    arraySum(mark -> if(mark.2 = 'rephrase', mark.3, 0), unique_marks) AS rephrase,
+    arraySum(mark -> if(mark.2 = 'regenerate', mark.3, 0), unique_marks) AS regenerate,
+    arraySum(mark -> if(mark.2 = 'abandon', mark.3, 0), unique_marks) AS abandon,
+    arraySort(signal -> signal.3, arrayMap(mark -> mark.4, unique_marks)) AS signals,
     worst.1 AS worst_trace_id,
     worst.3 AS contradicted,
     worst.4 AS unsupported,
@@ -137,7 +133,6 @@ ranking AS (
     worst.8 AS stray_citation,
     thumbs_down + low_rating + rephrase + regenerate + abandon + worst.2 AS badness
   FROM conversations
-  LEFT JOIN conversation_signals USING (conversation)
   WHERE badness > 0
   ORDER BY badness DESC, last_at DESC, conversation
   LIMIT {limit:UInt32}
@@ -152,6 +147,7 @@ with_request AS (
     {{ documents }} AS documents
   FROM requests
   INNER JOIN ranking ON requests.trace_id = ranking.worst_trace_id
+  WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
   ORDER BY version DESC
   LIMIT 1 BY worst_trace_id
 ),

@@ -517,6 +517,8 @@ async def test_one_process_is_told_that_it_has_a_store_open(
 async def test_a_url_that_cannot_be_used_says_what_to_write() -> None:
     for url, words in {
         "chdb://relative/folder": "three slashes",
+        "chdb:///": "absolute folder",
+        "chdb:///var/lib/what?": "without a question mark",
         "sqlite:///x": "use chdb:///absolute/folder or http",
     }.items():
         with pytest.raises(PermanentDependencyError, match=words):
@@ -600,7 +602,7 @@ except PermanentDependencyError as err:
 
 
 def test_a_folder_that_another_process_holds_is_refused_in_plain_words(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", OPEN, f"chdb://{tmp_path / 'held'}"]
+    command = [sys.executable, "-c", OPEN, f"chdb://{tmp_path / 'held #1 50%'}"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as first:
