@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from collector.conventions.messages import REDACTED
 from collector.conventions.numbers import first_text, real, text
 from collector.conventions.payloads import nested
 from collector.model import Document, ScoreKind
@@ -106,7 +107,7 @@ _ROLES: dict[str, list[tuple[str, int]]] = {
     for name in sorted({name for keys in _KEYS.values() for name in keys})
 }
 """What a member may be by its name, and how it ranks among the names for the same."""
-_INNER = ("node", "document", "doc", "_source", "fields", "entity")
+_INNER = ("node", "document", "doc", "_source", "fields", "entity", "kwargs")
 _METADATA = ("metadata", "meta", "payload", "extra_info", "cmetadata", "_source", "properties")
 _PART_KEYS = frozenset({"type", "text", "annotations", "citations"})
 _NODE_REPR = re.compile(r"<?NodeWithScore\(.*?id_=['\"]?([^,)'\"]+).*?score=(-?[\d.eE+-]+|None)")
@@ -197,7 +198,7 @@ def _read(role: str, key: str, item: Any) -> Any:
         return text(item)
     if isinstance(item, Mapping):
         item = item.get("text")
-    return item if isinstance(item, str) and item.strip() else None
+    return item if isinstance(item, str) and item.strip() and item != REDACTED else None
 
 
 def _of_text(value: str, rank: int) -> Document | None:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from collector.conventions.payloads import nested
 
+REDACTED = "__REDACTED__"
+"""What OpenInference puts in the place of content that is not to be traced."""
+
 _MAX_DEPTH = 6
 _BODY_KEYS = ("content", "parts", "tool_calls", "_content")
 _ROLES = {
@@ -118,10 +121,10 @@ def content_text(content: Any, depth: int = _MAX_DEPTH) -> str | None:
 
 
 def clean(text: str) -> str | None:
-    """Return text without embedded images, None if nothing is left."""
+    """Return text without embedded images, None if nothing is left or it was masked."""
     if "base64," in text:
         text = _DATA_URI.sub("", text)
-    return text if text.strip() else None
+    return text if text.strip() and text != REDACTED else None
 
 
 def role_of(value: Any) -> str | None:

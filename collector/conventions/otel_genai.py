@@ -38,6 +38,7 @@ _OPERATIONS: dict[str, Kind] = {
     "create_agent": "agent",
     "invoke_workflow": "chain",
     "chain": "chain",
+    "framework": "chain",
     "execute_task": "chain",
     "evaluation": "evaluation",
 }
@@ -70,15 +71,17 @@ def read(span: Span) -> Facts | None:
         conventions=(NAME,),
         kind=kind,
         name=text(attributes.get("gen_ai.tool.name")),
-        input=present(attributes, "gen_ai.tool.call.arguments"),
-        output=present(attributes, "gen_ai.tool.call.result"),
+        input=present(attributes, "gen_ai.tool.call.arguments", "gen_ai.prompt"),
+        output=present(attributes, "gen_ai.tool.call.result", "gen_ai.completion"),
         input_messages=(
             *present(attributes, "gen_ai.input.messages", "gen_ai.request.messages"),
             *_event_payloads(span.events, _input_of_events),
+            *present(attributes, "gen_ai.prompt"),
         ),
         output_messages=(
             *present(attributes, "gen_ai.output.messages"),
             *_event_payloads(span.events, _output_of_events),
+            *present(attributes, "gen_ai.completion"),
         ),
         query=present(
             attributes,
@@ -179,7 +182,11 @@ def _output_of_events(events: list[SpanEvent]) -> list[Message]:
         elif event.name == "gen_ai.content.completion":
             messages += _one("assistant", attributes.get("gen_ai.completion"))
         elif event.name == "gen_ai.choice":
-            message = nested(attributes.get("message", attributes.get("content")))
+            message = nested(
+                attributes.get(
+                    "message", attributes.get("content", attributes.get("gen_ai.event.content"))
+                )
+            )
             messages += (
                 messages_of({"role": "assistant", "content": message})
                 if isinstance(message, str | list)

@@ -25,6 +25,7 @@ _ASKED = (
     "user_input",
     "userInput",
     "user_message",
+    "user_msg",
     "query_str",
     "query_text",
     "str_or_query_bundle",

@@ -1,6 +1,7 @@
 """Searches in vector databases: `db.*` spans, results as `db.query.result` span events.
 
-One event is one hit, in order of rank. A distance is better the smaller it is and never
+Spring AI puts them into `db.vector.query.*` attributes. One event is one hit, in order of rank.
+A distance is better the smaller it is and never
 becomes a score.
 """
 
@@ -29,14 +30,18 @@ def read(span: Span) -> Facts | None:
     results = [event for event in span.events if event.name in _RESULTS]
     system = first_text(attributes, ("db.system", "db.system.name"))
     operation = first_text(attributes, ("db.operation", "db.operation.name"))
-    searched = system in _SYSTEMS and operation in _SEARCHES
+    vector = any(key.startswith("db.vector.query.") for key in attributes)
+    searched = (vector or system in _SYSTEMS) and operation in _SEARCHES
     if not results and not searched:
         return None
     return Facts(
         conventions=(NAME,),
         kind="retriever",
-        query=present(attributes, "db.query.text") if not searched else (),
-        documents=(partial(_hits, results),) if results else (),
+        query=present(attributes, "db.vector.query.content"),
+        documents=(
+            *((partial(_hits, results),) if results else ()),
+            *present(attributes, "db.vector.query.response.documents"),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ _REMOTE_KINDS = (2, 5)
 """Span kinds SERVER and CONSUMER, whose parent is a span of the caller."""
 
 _T = TypeVar("_T")
+_MAX_COUNT = 2**53
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -144,7 +145,8 @@ def _utc(time_ns: int) -> datetime | None:
 
 
 def _count(value: float | None) -> int | None:
-    return None if value is None else int(value)
+    """Return a sum of counts; one that no real call can reach is not known."""
+    return None if value is None or value > _MAX_COUNT else int(value)
 
 
 def _first(nodes: Iterable[Node], value: Callable[[Facts], _T | None]) -> _T | None:

@@ -13,6 +13,7 @@ from collector.model import Attributes, Span, SpanEvent
 from collector.otlp import clean_json
 
 _KINDS = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
+_MAX_MICROSECONDS = 2**63 // 1000
 _STATUS = {"ok": 1, "error": 2}
 
 
@@ -60,8 +61,8 @@ def _span(span: Mapping[str, Any], trace_id: str, span_id: str, resource: Attrib
         parent_span_id=_parent(span),
         name=text(span.get("operationName")) or "",
         kind=_KINDS.get(str(tags.pop("span.kind", "")).lower(), 0),
-        start_ns=start * 1000 if start else None,
-        end_ns=((start or 0) + (duration or 0)) * 1000 if ended else None,
+        start_ns=_ns(start),
+        end_ns=_ns((start or 0) + (duration or 0)) if ended else None,
         status_code=_status(tags),
         status_message=text(tags.pop("otel.status_description", None)) or "",
         scope_name=text(tags.pop("otel.scope.name", None))
@@ -73,6 +74,10 @@ def _span(span: Mapping[str, Any], trace_id: str, span_id: str, resource: Attrib
         else [],
         resource=resource,
     )
+
+
+def _ns(microseconds: int | None) -> int | None:
+    return microseconds * 1000 if microseconds and microseconds < _MAX_MICROSECONDS else None
 
 
 def _status(tags: Attributes) -> int:
@@ -94,9 +99,7 @@ def _event(log: Mapping[str, Any]) -> SpanEvent:
     fields = _tags(log.get("fields"))
     time = integer(log.get("timestamp"))
     name = fields.pop("event", None) or fields.pop("message", None)
-    return SpanEvent(
-        name=text(name) or "", time_ns=time * 1000 if time else None, attributes=fields
-    )
+    return SpanEvent(name=text(name) or "", time_ns=_ns(time), attributes=fields)
 
 
 def _resource(process: Any) -> Attributes:
@@ -122,5 +125,5 @@ def _value(value: Any, kind: Any) -> Any:
     if kind in ("int64", "float64"):
         number = real(value)
         if number is not None:
-            return int(number) if kind == "int64" else number
+            return int(number) if kind == "int64" and abs(number) < 2**63 else number
     return value

@@ -7,7 +7,7 @@ https://api.reference.langfuse.com (trace with full details).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from collector.conventions.numbers import integer, real, text
@@ -16,6 +16,9 @@ from collector.model import Attributes, Span
 from collector.otlp import clean_json
 
 _SCOPE = "langfuse-export"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_MICROSECONDS = 2**63 // 1000
+_MAX_SECONDS = 1e7
 _USAGE = (("input", "inputUsage"), ("output", "outputUsage"), ("total", "totalUsage"))
 
 
@@ -58,7 +61,8 @@ def _root(
 ) -> Span:
     started = _moment(trace.get("timestamp"))
     seconds = real(trace.get("latency"))
-    ended = started + timedelta(seconds=seconds) if started and seconds is not None else None
+    lasted = timedelta(seconds=min(max(seconds or 0.0, 0.0), _MAX_SECONDS))
+    ended = started + lasted if started and seconds is not None else None
     return Span(
         trace_id=trace_id,
         span_id=root_id,
@@ -168,7 +172,8 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _ns(moment: datetime | None) -> int | None:
-    return int(moment.timestamp() * 1_000_000) * 1000 if moment else None
+    microseconds = (moment - _EPOCH) // timedelta(microseconds=1) if moment else 0
+    return microseconds * 1000 if 0 < microseconds < _MAX_MICROSECONDS else None
 
 
 def _without_none(attributes: Attributes) -> Attributes:

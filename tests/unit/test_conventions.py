@@ -379,6 +379,43 @@ def test_vector_database_hits_are_ranked_in_order_and_a_distance_is_no_score() -
     ]
 
 
+def test_spring_vector_store_queries_are_searches() -> None:
+    found = facts(
+        {
+            "db.system": "simple",
+            "db.operation.name": "query",
+            "db.vector.query.content": "Q?",
+            "db.vector.query.response.documents": '[{"id": "a", "text": "x"}]',
+        }
+    )
+    assert (found.kind, value(found.query)) == ("retriever", "Q?")
+    assert value(found.documents) == [{"id": "a", "text": "x"}]
+
+
+def test_prompt_and_completion_of_the_first_convention_are_read() -> None:
+    found = facts(
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.prompt": '[{"role": "user", "content": "Q?"}]',
+            "gen_ai.completion": '[{"role": "assistant", "content": "A."}]',
+        }
+    )
+    assert value(found.input_messages)[0]["content"] == "Q?"
+    assert value(found.output_messages)[0]["content"] == "A."
+
+
+def test_azure_puts_the_content_of_an_event_into_one_attribute() -> None:
+    found = facts(
+        {"gen_ai.operation.name": "chat"},
+        events=[
+            event("gen_ai.user.message", {"gen_ai.event.content": '{"content": "Q?"}'}),
+            event("gen_ai.choice", {"gen_ai.event.content": '{"message": {"content": "A."}}'}),
+        ],
+    )
+    assert value(found.input_messages)[0].text == "Q?"
+    assert value(found.output_messages)[0].text == "A."
+
+
 def test_google_adk_requests_and_replies_are_read() -> None:
     found = facts(
         {

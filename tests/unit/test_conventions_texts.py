@@ -36,6 +36,7 @@ HUMAN = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages
         ({"topic": "bears"}, "bears"),
         ('{"query": "Q?"}', "Q?"),
         ({"input": ""}, None),
+        ("__REDACTED__", None),
         ({"context": "only context"}, None),
         ("<generator object f at 0x1>", None),
         ([], None),

@@ -329,6 +329,7 @@ def test_the_conversation_of_the_root_wins_over_that_of_a_sub_agent() -> None:
         ("See [1] and [2], again [1].", [1, 2]),
         ("See [2, 3; 4].", [2, 3, 4]),
         ("From [ID:0] and [ID:3].", [1, 4]),
+        ("From [doc2].", [2]),
         ("Nothing [here] or [0] or [2024].", []),
         ("A link [text](https://x.example).", []),
     ],
