@@ -8,6 +8,7 @@ one round that was under way at the crash is the most that can be asked again.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,6 +27,8 @@ _POLL_SECONDS = 0.2
 _FLUSH_SECONDS = 0.25
 _FLUSH_ROWS = 500
 _REMEMBERED = 100_000
+# Tasks read ahead: one look into the store tells for all of them whether they are judged already.
+_READ_AHEAD = 200
 
 log = structlog.get_logger()
 
@@ -75,6 +78,7 @@ class JudgeWorker:
         self._clock = clock
         self._started_at = clock.now().timestamp()
         self._acks = Acks()
+        self._ahead: deque[tuple[Record, JudgeTask]] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._done: list[_Done] = []
         # Versions taken up in this process, so that a doubled task is judged once.
@@ -99,19 +103,23 @@ class JudgeWorker:
         try:
             while not stop.is_set():
                 self._metrics.loop_timestamp.labels("judge").set(self._clock.now().timestamp())
-                free = self._concurrency - len(self._running)
-                if free <= 0 or len(self._done) >= 2 * _FLUSH_ROWS:
-                    await self._wait_for_room()
-                    continue
-                records = await patiently(self._consumer.poll, free, _POLL_SECONDS)
-                for record, task in await self._open_tasks(records, patiently):
-                    self._start(record, task)
+                if not self._ahead:
+                    records = await patiently(self._consumer.poll, _READ_AHEAD, _POLL_SECONDS)
+                    self._ahead.extend(await self._open_tasks(records, patiently))
+                while self._ahead and self._has_room():
+                    self._start(*self._ahead.popleft())
+                if self._ahead or self._running:
+                    await self._wait()
         finally:
             for running in self._running:
                 running.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _wait_for_room(self) -> None:
+    def _has_room(self) -> bool:
+        """Whether another judgement may start, and its result be kept until it is stored."""
+        return len(self._running) < self._concurrency and len(self._done) < 2 * _FLUSH_ROWS
+
+    async def _wait(self) -> None:
         if self._running:
             await asyncio.wait(
                 self._running, timeout=_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -161,7 +169,17 @@ class JudgeWorker:
 
     async def _judge_one(self, record: Record, task: JudgeTask) -> None:
         started = self._clock.monotonic()
-        judgement = await self._judge.judge(task.request)
+        try:
+            judgement = await self._judge.judge(task.request)
+        except Exception as err:  # a fault of ours must not hold the journal for ever
+            log.exception("judge_crashed", trace_id=task.request.trace_id, error=type(err).__name__)
+            judgement = Judgement(
+                trace_id=task.request.trace_id,
+                scorer="faithfulness",
+                fingerprint=self._judge.fingerprint,
+                status="failed",
+                reason="internal",
+            )
         seconds = self._clock.monotonic() - started
         self._metrics.judge_seconds.observe(seconds)
         judgement = msgspec.structs.replace(

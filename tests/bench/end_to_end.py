@@ -80,7 +80,7 @@ def measure_agent(payloads: list[bytes], traces: int, spans: int) -> Measured:
         started = time.monotonic()
         acked = asyncio.run(send(agent.urls["otlp_http"], payloads))
         while agent.totals()["requests"] < traces:
-            time.sleep(0.1)
+            time.sleep(0.5)
         visible = time.monotonic() - started
         return Measured(spans, acked, visible, agent.cpu_seconds(), agent.peak_mib())
 
