@@ -30,13 +30,17 @@ def recognises(value: Mapping[str, Any]) -> bool:
 
 
 def spans_of(value: Mapping[str, Any]) -> list[Span]:
-    """Return the observations as spans; ids stay as they are.
+    """Return the observations as spans; ids stay as they are, missing ones are made up.
 
     Where a trace has not exactly one outermost observation, the trace itself becomes one.
     """
     value = clean_json(value)
     trace = value["trace"] if isinstance(value.get("trace"), Mapping) else value
-    found = [o for o in value["observations"] if isinstance(o, Mapping) and text(o.get("id"))]
+    found = [
+        {**o, "id": text(o.get("id")) or f"observation-{number}"}
+        for number, o in enumerate(value["observations"])
+        if isinstance(o, Mapping)
+    ]
     first = found[0] if found else {}
     trace_id = text(trace.get("id")) or text(first.get("traceId"))
     if trace_id is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import msgspec
@@ -208,6 +209,28 @@ def test_content_in_log_records_joins_its_span() -> None:
     request = extract(trace(call, logs=logs))
     assert isinstance(request, RagRequest)
     assert (request.question, request.answer) == ("Q?", "A.")
+
+
+def test_content_sent_as_structured_values_is_read_like_json_text() -> None:
+    request = record(
+        span(0, {"openinference.span.kind": "CHAIN", "input.value": {"question": "Q?"}}),
+        span(
+            1,
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.output.messages": [
+                    {"role": "assistant", "parts": [{"type": "text", "content": "A."}]}
+                ],
+            },
+            parent=0,
+        ),
+    )
+    assert (request.question, request.answer) == ("Q?", "A.")
+
+
+def test_json_encoded_twice_is_read() -> None:
+    twice = json.dumps(json.dumps({"question": "Q?"}))
+    assert record(span(0, chain(twice, json.dumps("A.")))).question == "Q?"
 
 
 def test_captured_nothing_is_missing_not_empty() -> None:

@@ -170,6 +170,13 @@ def test_a_langfuse_trace_with_several_outermost_steps_is_one_request(tmp_path: 
     assert "partial" not in request.flags
 
 
+def test_an_observation_without_an_id_is_not_lost(tmp_path: Path) -> None:
+    export = langfuse()
+    del export["observations"][0]["id"]
+    request = only_record(written(tmp_path, export))
+    assert (request.llm_calls, request.answer) == (1, "A.")
+
+
 def test_an_export_is_sent_with_ids_that_fit_the_protocol(tmp_path: Path) -> None:
     path = written(tmp_path, langfuse(id="b3b7b128-5664-4f42-9fab-31999da9e2f1"))
     ((kind, body),) = bodies(path)
