@@ -25,6 +25,8 @@ from collector.timing import Clock, Deadline, SystemClock
 from scorers import faithfulness
 from scorers.judge import prompting, replies
 from scorers.judge.endpoint import Endpoint, Messages, Meter, Task
+from scorers.lexical_claims import split_claims
+from scorers.lexical_text import language
 from scorers.refusal import is_refusal
 
 SCORER_VERSION = "1"
@@ -36,6 +38,10 @@ _SPARE_TOKENS = 256
 _MAX_OUTPUT_TOKENS = 16_000
 _GROWTH = 4
 _MIN_DOCUMENT_TOKENS = 100
+_NOTHING_LISTED = (
+    "the list is empty although the answer seems to state something; if it really claims nothing, "
+    "send the empty list again"
+)
 _RANKING = ("SUPPORTED", "CONTRADICTED", "NOT_FOUND")
 
 
@@ -148,19 +154,27 @@ class _Conversation:
         return claims
 
     async def _list(self, question: str, answer: str) -> list[str]:
+        """Return the claims of the answer.
+
+        An empty list is questioned once where the answer does state something: an answer that
+        tells the judge to list nothing would otherwise drop out of the numbers.
+        """
         message = prompting.claims_message(question, answer)
         if self._room(self._prompts.claims, message) < 0:
             raise JudgeError("context_too_long", "question and answer exceed max_input_tokens")
-        return await self._ask(
-            self._task(
-                "claims",
-                self._prompts.claims,
-                message,
-                replies.CLAIMS_SCHEMA,
-                2 * prompting.estimate_tokens(answer),
-            ),
-            replies.parse_claims,
-        )
+        questionable = bool(split_claims(answer, language(answer)))
+
+        def parse(reply: str) -> list[str]:
+            nonlocal questionable
+            claims = replies.parse_claims(reply)
+            if not claims and questionable:
+                questionable = False
+                raise replies.UnusableReply(_NOTHING_LISTED)
+            return claims
+
+        tokens = 2 * prompting.estimate_tokens(answer)
+        task = self._task("claims", self._prompts.claims, message, replies.CLAIMS_SCHEMA, tokens)
+        return await self._ask(task, parse)
 
     async def _check(self, request: RagRequest, texts: Sequence[str]) -> list[Claim]:
         """Judge up to `_CLAIMS_PER_CALL` claims against all documents."""
@@ -190,16 +204,11 @@ class _Conversation:
     async def _judge_group(
         self, message: str, pending: dict[int, str], documents: Sequence[Document]
     ) -> Iterator[tuple[int, Claim]]:
-        verdicts = await self._ask(
-            self._task(
-                "verdicts",
-                self._prompts.verdicts,
-                message,
-                replies.VERDICTS_SCHEMA,
-                _TOKENS_PER_VERDICT * len(pending),
-            ),
-            lambda reply: replies.parse_verdicts(reply, list(pending)),
+        tokens = _TOKENS_PER_VERDICT * len(pending)
+        task = self._task(
+            "verdicts", self._prompts.verdicts, message, replies.VERDICTS_SCHEMA, tokens
         )
+        verdicts = await self._ask(task, lambda reply: replies.parse_verdicts(reply, list(pending)))
         claims = [
             Claim(
                 text=pending[verdict.id],
