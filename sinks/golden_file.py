@@ -35,6 +35,7 @@ from sinks.golden_text import (
     with_rows,
     write_atomically,
 )
+from sinks.rows import storable
 
 NEAR_DUPLICATE = 92.0
 """Similarity (token sort ratio, 0 to 100) from which two questions count as one."""
@@ -102,11 +103,12 @@ def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
     """
     text = _read(path) if path.exists() else ""
     held = _rows(path, _parse(path, text))
-    result = _without_duplicates(held, rows)
+    result = _without_duplicates(held, [_storable(row) for row in rows])
     if not result.added:
         return result
     new_text = with_rows(path.suffix, text, dump_rows(path.suffix, map(_plain, result.added)))
-    if len(_rows(path, _parse(path, new_text))) != len(held) + len(result.added):
+    read_back = _rows(path, _parse(path, new_text))
+    if [_bare(row) for row in read_back] != [_bare(row) for row in [*held, *result.added]]:
         raise ConfigError([f"{path}: rows cannot be added to this layout; make it a plain list"])
     try:
         write_atomically(path, new_text)
@@ -250,6 +252,16 @@ def _derived_id(question: str) -> str:
     """Return an id for a row of the older shape, which has none: the same for the same question."""
     slug = re.sub(r"[^a-z0-9]+", "-", normalised(question))[:30].strip("-")
     return f"{slug}-{hashlib.sha256(normalised(question).encode()).hexdigest()[:8]}"
+
+
+def _storable(row: GoldenRow) -> GoldenRow:
+    fields = {name: storable(getattr(row, name)) for name in GoldenRow.__struct_fields__}
+    return GoldenRow(**fields)
+
+
+def _bare(row: GoldenRow) -> GoldenRow:
+    """Return the row without the keys that are not ours: YAML may read those another way."""
+    return msgspec.structs.replace(row, extra={})
 
 
 def _plain(row: GoldenRow) -> dict[str, Any]:

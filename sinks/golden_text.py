@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.scalarstring import LiteralScalarString
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
 from collector.errors import ConfigError
 from sinks.dead_letters import sync_folder
-from sinks.rows import storable
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]*(e[-+]?[0-9]+)?")
+_NO_FOLDING = 2**31
+"""Width of a line. A folded line would lose the second of two spaces."""
+
 _LINE_WITH_TEXT = re.compile(r"^(?=.*\S)", re.MULTILINE)
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
 
@@ -93,6 +96,8 @@ def _plain(node: Node) -> Any:
         return node.value.lower() == "true"
     if kind == "int" and _INTEGER.fullmatch(node.value):
         return int(node.value)
+    if kind == "float" and _DECIMAL.fullmatch(node.value):
+        return float(node.value)
     return str(node.value)
 
 
@@ -136,20 +141,29 @@ def _skip(text: str, position: int) -> int:
 
 def dump_rows(suffix: str, rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows as the text of a file of their own."""
-    clean = [{key: storable(value) for key, value in row.items()} for row in rows]
+    clean = [dict(row) for row in rows]
     if suffix == ".jsonl":
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in clean)
     if suffix == ".json":
         return json.dumps(clean, ensure_ascii=False, indent=2) + "\n"
-    for row in clean:
-        for key, value in row.items():
-            if isinstance(value, str) and "\n" in value:
-                row[key] = LiteralScalarString(value)
     out = io.StringIO()
     yaml = YAML()
-    yaml.width = 100
-    yaml.dump(clean, out)
+    yaml.width = _NO_FOLDING
+    yaml.dump(_styled(clean), out)
     return out.getvalue()
+
+
+def _styled(value: Any) -> Any:
+    """Give texts the YAML style that keeps them whole: blocks for lines, quotes for odd signs."""
+    if isinstance(value, dict):
+        return {_styled(key): _styled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_styled(item) for item in value]
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    if value.replace("\n", "").isprintable():
+        return LiteralScalarString(value)
+    return DoubleQuotedScalarString(value)
 
 
 def with_rows(suffix: str, text: str, added: str) -> str:
@@ -180,7 +194,7 @@ def _flow_with_rows(text: str, added: str) -> str:
     """Add to a list in brackets, which has to be written anew; comments are kept."""
     yaml = YAML()
     yaml.preserve_quotes = True
-    yaml.width = 100
+    yaml.width = _NO_FOLDING
     rows = yaml.load(text)
     rows.extend(YAML().load(added))
     rows.fa.set_block_style()

@@ -117,6 +117,8 @@ def storable(value: Any) -> Any:
         return max(_FIRST, min(utc(value), _LAST))
     if isinstance(value, list):
         return [storable(item) for item in value]
+    if isinstance(value, dict):
+        return {storable(key): storable(item) for key, item in value.items()}
     return value
 
 

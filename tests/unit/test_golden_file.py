@@ -268,6 +268,13 @@ def test_questions_that_differ_in_a_number_or_a_negation_are_not_the_same(
     assert same_question(normalised(one), normalised(other)) is same
 
 
+def test_two_spaces_in_a_long_answer_stay_two_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "golden.yaml"
+    answer = "Options are traded on  exchanges of their own,  " * 10 + "so it is."
+    append(path, [GoldenRow(id="a", question="Where?", reference_answer=answer)])
+    assert load(path)[0].reference_answer == answer
+
+
 def test_text_that_cannot_be_encoded_is_made_storable(tmp_path: Path) -> None:
     path = tmp_path / "golden.yaml"
     append(path, [question("half \ud83d an emoji?")])
