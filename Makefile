@@ -47,6 +47,10 @@ fmt: setup ## Format the code, renew the generated parts of the README
 bench: setup ## Measure throughput against a floor in the same run
 	@$(BIN)/python -m tests.bench.end_to_end
 
+.PHONY: pictures
+pictures: setup ## Make the README's picture from a real run of the demo
+	@$(BIN)/python -m tests.pictures
+
 .PHONY: traces-report
 traces-report: setup ## Compare extraction with the expected records, field by field
 	@$(BIN)/python -m tests.traces_report

@@ -1,0 +1,38 @@
+"""Makes the README's picture from a real run of the demo.
+
+python -m tests.pictures
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import tempfile
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+
+from collector.demo.live import run_demo
+from collector.telemetry import configure_logging
+
+PICTURE = Path(__file__).parents[1] / "dashboards" / "pictures" / "demo.svg"
+# The stock template loads its font from a server; a picture must not.
+FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Run the demo once and write what it printed as SVG."""
+    configure_logging("warning")
+    console = Console(
+        record=True, width=96, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run_demo(Path(folder), once=True, console=console, stop=asyncio.Event()))
+    PICTURE.parent.mkdir(exist_ok=True)
+    console.save_svg(str(PICTURE), title="groundwatch demo --once", code_format=FORMAT)
+
+
+if __name__ == "__main__":
+    main()
