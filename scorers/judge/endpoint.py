@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import openai
-from openai.types import CompletionUsage
-from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+from openai.types.chat import ChatCompletionMessageParam
 from pydantic import SecretStr
 from tenacity import (
     AsyncRetrying,
@@ -52,6 +52,33 @@ class Reply(NamedTuple):
     cut: bool
 
 
+class _Message(msgspec.Struct, frozen=True):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    message: _Message = _Message()
+    finish_reason: str | None = None
+
+
+class _CachedTokens(msgspec.Struct, frozen=True):
+    cached_tokens: int | None = None
+
+
+class _TokenCounts(msgspec.Struct, frozen=True):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Completion(msgspec.Struct, frozen=True):
+    """What we need of a chat completion. The client's own model checks no types."""
+
+    choices: list[_Choice] | None = None
+    usage: _TokenCounts | None = None
+
+
 class Meter:
     """Adds up what one judgement consumes, over all its calls."""
 
@@ -70,14 +97,14 @@ class Meter:
         if self._metrics is not None:
             self._metrics.judge_calls.labels(outcome).inc()
 
-    def tokens(self, used: CompletionUsage | None) -> None:
+    def tokens(self, used: _TokenCounts | None) -> None:
         """Add the tokens of a reply; an endpoint that counts none makes the cost unknown."""
         if used is None:
             self._unknown_cost = True
-        details = used.prompt_tokens_details if used else None
-        sent = (used.prompt_tokens if used else 0) or 0
-        received = (used.completion_tokens if used else 0) or 0
-        cached = min((details.cached_tokens if details else 0) or 0, sent)
+            used = _TokenCounts()
+        sent, received = used.prompt_tokens, used.completion_tokens
+        details = used.prompt_tokens_details
+        cached = min((details.cached_tokens if details else None) or 0, sent)
         cost = None
         if self._price is not None and not self._unknown_cost:
             cost = cost_usd(
@@ -160,7 +187,7 @@ class Endpoint:
         meter.outcome("truncated_reply" if reply.cut else "ok")
         return reply
 
-    async def _send(self, task: Task, deadline: Deadline, meter: Meter) -> ChatCompletion:
+    async def _send(self, task: Task, deadline: Deadline, meter: Meter) -> _Completion:
         parameters = self._parameters(task)
         seconds = min(self._config.timeout_seconds, deadline.remaining_seconds())
         if seconds <= 0:
@@ -168,7 +195,7 @@ class Endpoint:
         meter.call()
         try:
             async with asyncio.timeout(seconds):
-                completion = await self._client.chat.completions.create(
+                response = await self._client.chat.completions.with_raw_response.create(
                     **parameters, extra_headers=self._headers
                 )
         except (TimeoutError, openai.APITimeoutError) as err:
@@ -180,10 +207,10 @@ class Endpoint:
                 raise self._error(err) from err
             meter.outcome("bad_request")
             return await self._send(task, deadline, meter)
-        except openai.OpenAIError as err:
-            raise JudgeError("unparseable", type(err).__name__) from err
-        if not isinstance(completion, ChatCompletion):
-            raise JudgeError("unparseable", "the endpoint's reply is not a chat completion")
+        try:
+            completion = msgspec.json.decode(response.content, type=_Completion, strict=False)
+        except (msgspec.DecodeError, UnicodeError) as err:
+            raise JudgeError("unparseable", "the body is not a chat completion") from err
         meter.tokens(completion.usage)
         return completion
 
@@ -221,7 +248,7 @@ class Endpoint:
 
     def _error(self, err: openai.APIStatusError) -> JudgeError:
         """Name the cause. The detail holds status and code only: messages may quote the data."""
-        status, code = err.status_code, str(err.code or "")
+        status, code = err.status_code, str(err.code or "")[:60]
         detail = f"HTTP {status} {code}".strip()
         if status == 429 and code != "insufficient_quota":
             return _Retryable("rate_limited", detail, self._retry_after_seconds(err))
@@ -249,6 +276,8 @@ class Endpoint:
             at = parsedate_to_datetime(value)
         except ValueError:
             return 0.0
+        if at.tzinfo is None:  # "-0000": a UTC time that says nothing of the sender's zone
+            at = at.replace(tzinfo=UTC)
         return max(0.0, (at - self._clock.now()).total_seconds())
 
 
@@ -259,9 +288,9 @@ def _wait_seconds(state: RetryCallState) -> float:
     return asked + _BACKOFF(state)
 
 
-def _read(completion: ChatCompletion) -> Reply:
+def _read(completion: _Completion) -> Reply:
     choice = completion.choices[0] if completion.choices else None
-    if choice is None or choice.message is None:
+    if choice is None:
         return Reply("", cut=False)
     if choice.finish_reason == "content_filter":
         raise JudgeError("content_filter")

@@ -244,6 +244,15 @@ def html_page() -> Behaviour:
     return behave
 
 
+def body(value: object) -> Behaviour:
+    """Answer 200 with this JSON, whatever it is."""
+
+    async def behave(_: Body) -> Response:
+        return JSONResponse(value)
+
+    return behave
+
+
 def slow(seconds: float) -> Behaviour:
     """Judge honestly, but only after a while."""
 
