@@ -7,7 +7,6 @@ holds alone; `http(s)://user:password@host:port/database` talks to a server.
 from __future__ import annotations
 
 import fcntl
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -242,12 +241,11 @@ def _is_transport(err: ClickHouseError) -> bool:
 @contextmanager
 def measured(metrics: Metrics, table: str, rows: int) -> Iterator[None]:
     """Time one write to `table` and count its rows, or its failure."""
-    started = time.monotonic()
     try:
-        yield
+        with metrics.store_seconds.labels(table).time():
+            yield
     except DependencyError as err:
         kind = "transient" if isinstance(err, TransientDependencyError) else "permanent"
         metrics.store_failures.labels(table, kind).inc()
         raise
-    metrics.store_seconds.labels(table).observe(time.monotonic() - started)
     metrics.store_rows.labels(table).inc(rows)
