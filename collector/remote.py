@@ -75,7 +75,7 @@ async def send_files(files: list[Path], endpoint: str, console: Console) -> dict
                 try:
                     found = await asyncio.to_thread(bodies, path)
                 except MalformedPayload as err:
-                    problems.append(f"{path}: {err}")
+                    problems.append(str(err))  # names the file
                     continue
                 for kind, body in found:
                     answer = await _post(client, _PATHS[kind], body)
