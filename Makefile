@@ -51,6 +51,14 @@ bench: setup ## Measure throughput against a floor in the same run
 pictures: setup ## Make the README's picture from a real run of the demo
 	@$(BIN)/python -m tests.pictures
 
+INPUTS ?= 100000
+
+.PHONY: fuzz
+fuzz: setup ## Fuzz all that reads bytes of others; INPUTS=500000 for longer
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv sync --quiet --active --frozen --inexact \
+	  --extra dev --extra fuzz
+	@$(BIN)/python -m tests.fuzz.run --inputs $(INPUTS)
+
 .PHONY: traces-report
 traces-report: setup ## Compare extraction with the expected records, field by field
 	@$(BIN)/python -m tests.traces_report

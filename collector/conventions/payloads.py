@@ -69,7 +69,7 @@ def loads(text: str) -> Any:
 
 def _loads_slowly(text: str, head: str) -> Any:
     try:
-        return json.loads(text)
+        return _valid(json.loads(text))
     except RecursionError:
         return None
     except ValueError:
@@ -77,9 +77,27 @@ def _loads_slowly(text: str, head: str) -> Any:
     if head not in ("{'", "['", "[{") or "'" not in text[:200] or len(text) > _MAX_REPR_CHARS:
         return None
     try:
-        return ast.literal_eval(text.strip())
+        return _valid(ast.literal_eval(text.strip()))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
+
+
+def _valid(value: Any) -> Any:
+    """Return a value without half surrogate pairs: text with one could not be stored."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    if isinstance(value, dict):
+        return {
+            _valid(key) if isinstance(key, str) else key: _valid(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_valid(item) for item in value]
+    return value
 
 
 def salvage(text: str) -> Any:
@@ -117,7 +135,7 @@ def salvage(text: str) -> Any:
         return {} if start.startswith("{") else []
     end, closing = safe
     try:
-        value = json.loads(start[:end] + closing)
+        value = _valid(json.loads(start[:end] + closing))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None

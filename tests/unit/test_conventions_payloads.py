@@ -54,6 +54,19 @@ def test_json_that_was_cut_off_gives_its_whole_members_and_is_noted(cut: str, sa
     assert decoder.truncated is True
 
 
+@pytest.mark.parametrize(
+    ("payload", "value"),
+    [
+        ('["\\ud800 costs 12"]', ["\ufffd costs 12"]),
+        ('{"a\\udc00": "\\ud83d\\ude00"}', {"a\ufffd": "\U0001f600"}),
+        ("{'a': ('b\\ud800',)}", {"a": ["b\ufffd"]}),
+        ('{"a": "\\ud800", "b', {"a": "\ufffd"}),
+    ],
+)
+def test_half_a_character_in_json_becomes_the_sign_for_one(payload: str, value: Any) -> None:
+    assert Decoder().decode(payload) == value
+
+
 def test_hopeless_nesting_stays_text() -> None:
     assert Decoder().decode("[" * 9000) in ("[" * 9000, [])
 
