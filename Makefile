@@ -46,6 +46,8 @@ fmt: setup ## Format the code, renew the generated parts of the README
 .PHONY: bench
 bench: setup ## Measure throughput against a floor in the same run
 	@$(BIN)/python -m tests.bench.end_to_end
+	@echo
+	@$(BIN)/python -m tests.bench.extraction
 
 .PHONY: pictures
 pictures: setup ## Make the README's picture from a real run of the demo

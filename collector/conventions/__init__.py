@@ -44,11 +44,6 @@ CONVENTIONS: tuple[ModuleType, ...] = (
 )
 """All conventions, the most specific first."""
 
-_FAMILIES: dict[str, tuple[ModuleType, ...]] = {
-    family: tuple(c for c in CONVENTIONS if family in c.FAMILIES)
-    for family in sorted({family for c in CONVENTIONS for family in c.FAMILIES})
-}
-
 
 def facts_of(span: Span) -> Facts | None:
     """Return what a span says, None for one that no convention recognises.
@@ -56,14 +51,12 @@ def facts_of(span: Span) -> Facts | None:
     Log records of the span count as its events; see `collector.extract`.
     """
     families = {key.partition(".")[0] for key in span.attributes}
-    families.update(event.name.partition(".")[0] for event in span.events)
     families.add(span.name.partition(".")[0])
-    candidates = {c.NAME for family in families & _FAMILIES.keys() for c in _FAMILIES[family]}
-    if not candidates:
-        return None
+    for event in span.events:
+        families.add(event.name.partition(".")[0])
     facts: Facts | None = None
     for convention in CONVENTIONS:
-        if convention.NAME in candidates:
+        if not convention.FAMILIES.isdisjoint(families):
             read: Facts | None = convention.read(span)
             if read is not None:
                 facts = read if facts is None else merge(facts, read)

@@ -24,8 +24,12 @@ _USERS = ("user_id", "userId", "user")
 
 def present(attributes: Attributes, *keys: str) -> Payloads:
     """Return the values under the given keys that are there and not empty."""
-    found = [attributes[key] for key in keys if key in attributes]
-    return tuple([value for value in found if value is not None and value != ""])
+    found: Payloads = ()
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and value != "":
+            found += (value,)
+    return found
 
 
 def session_keys(prefix: str) -> tuple[str, ...]:
@@ -65,7 +69,10 @@ def error_of(span: Span) -> SpanError | None:
     """
     if span.status_code == 1:
         return None
-    exception = next((e.attributes for e in reversed(span.events) if e.name == "exception"), None)
+    exception: Attributes | None = None
+    for event in span.events:
+        if event.name == "exception":
+            exception = event.attributes
     kind = text(span.attributes.get("error.type"))
     if span.status_code == 0 and kind is None and exception is None:
         return None

@@ -73,11 +73,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def merge(first: Facts, second: Facts) -> Facts:
     """Return the facts of `first`, completed by what only `second` knows."""
-    values: dict[str, Any] = {}
-    for name in Facts.__struct_fields__:
-        a, b = getattr(first, name), getattr(second, name)
-        if isinstance(a, tuple):
-            values[name] = a + b
-        else:
-            values[name] = b if a is None else a
+    values = msgspec.structs.asdict(first)
+    for name, more in msgspec.structs.asdict(second).items():
+        if more is None or more == ():
+            continue
+        known = values[name]
+        if isinstance(more, tuple):
+            values[name] = known + more
+        elif known is None:
+            values[name] = more
     return Facts(**values)

@@ -30,6 +30,13 @@ _KINDS: dict[str, Kind] = {
     "evaluator": "evaluation",
     "guardrail": "chain",
 }
+_SESSION_KEYS = (
+    "langfuse.session.id",
+    "session.id",
+    *session_keys("langfuse.observation.metadata."),
+    *session_keys("langfuse.trace.metadata."),
+)
+_USER_KEYS = ("langfuse.user.id", "user.id", *user_keys("langfuse.observation.metadata."))
 _RERANK_NAME = re.compile(r"re-?rank", re.IGNORECASE)
 _JUDGE_ENVIRONMENT = "langfuse-llm-as-a-judge"
 
@@ -64,14 +71,11 @@ def read(span: Span) -> Facts | None:
         cost_usd=_cost(attributes) if is_call else None,
         ttft_ms=_ttft(span),
         conversation_id=(
-            *present(attributes, "langfuse.session.id", "session.id"),
-            *present(attributes, *session_keys("langfuse.observation.metadata.")),
-            *present(attributes, *session_keys("langfuse.trace.metadata.")),
+            *present(attributes, *_SESSION_KEYS),
             *sessions,
         ),
         user_id=(
-            *present(attributes, "langfuse.user.id", "user.id"),
-            *present(attributes, *user_keys("langfuse.observation.metadata.")),
+            *present(attributes, *_USER_KEYS),
             *users,
         ),
         error=SpanError(None, shorten(message)) if level_error else None,

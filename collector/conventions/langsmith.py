@@ -23,6 +23,8 @@ _KINDS: dict[str, Kind] = {
     "parser": "chain",
 }
 _METADATA = "langsmith.metadata."
+_SESSION_KEYS = session_keys(_METADATA)
+_USER_KEYS = user_keys(_METADATA)
 
 
 def read(span: Span) -> Facts | None:
@@ -47,6 +49,6 @@ def read(span: Span) -> Facts | None:
             attributes,
             ("gen_ai.response.model", "gen_ai.request.model", f"{_METADATA}ls_model_name"),
         ),
-        conversation_id=present(attributes, *session_keys(_METADATA)),
-        user_id=present(attributes, *user_keys(_METADATA)),
+        conversation_id=present(attributes, *_SESSION_KEYS),
+        user_id=present(attributes, *_USER_KEYS),
     )

@@ -9,6 +9,8 @@ from typing import Any
 
 def text(value: Any) -> str | None:
     """Return a non-empty text, also of a number; None for anything else."""
+    if value is None:
+        return None
     if isinstance(value, str):
         return value if value.strip() else None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -18,7 +20,7 @@ def text(value: Any) -> str | None:
 
 def integer(value: Any) -> int | None:
     """Return a count sent as number or as digits. None for a negative or missing one."""
-    number = real(value)
+    number = None if value is None else real(value)
     return int(number) if number is not None and number >= 0 else None
 
 
@@ -47,7 +49,7 @@ def first_text(values: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 def first_integer(values: Mapping[str, Any], keys: Iterable[str]) -> int | None:
     """Return the first count under the given keys; 0 is a count."""
     for key in keys:
-        number = integer(values[key]) if key in values else None
+        number = integer(values.get(key))
         if number is not None:
             return number
     return None

@@ -31,7 +31,8 @@ _REQUESTS: dict[str, Kind] = {
     "embedding": "embedding",
     "rerank": "reranker",
 }
-_ASSOCIATED = "traceloop.association.properties."
+_SESSION_KEYS = session_keys("traceloop.association.properties.")
+_USER_KEYS = user_keys("traceloop.association.properties.")
 _RETRIEVER = re.compile(r"Retriever(\.|$)")
 _RERANKER = re.compile(r"(Rerank(er)?|Ranker)(\.|$)")
 _LLAMA_NODES = '["{\\"node\\"'
@@ -62,8 +63,8 @@ def read(span: Span) -> Facts | None:
         model=first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model")),
         input_tokens=first_integer(attributes, ("llm.usage.prompt_tokens",)),
         output_tokens=first_integer(attributes, ("llm.usage.completion_tokens",)),
-        conversation_id=present(attributes, *session_keys(_ASSOCIATED)),
-        user_id=present(attributes, *user_keys(_ASSOCIATED)),
+        conversation_id=present(attributes, *_SESSION_KEYS),
+        user_id=present(attributes, *_USER_KEYS),
     )
 
 

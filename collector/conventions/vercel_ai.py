@@ -20,7 +20,8 @@ from collector.model import Attributes, Span
 NAME = "vercel-ai"
 FAMILIES = frozenset({"ai", "operation", "gen_ai"})
 _SCOPE = "ai"
-_METADATA = "ai.telemetry.metadata."
+_SESSION_KEYS = session_keys("ai.telemetry.metadata.")
+_USER_KEYS = user_keys("ai.telemetry.metadata.")
 _INPUT_TOKENS = ("ai.usage.inputTokens", "ai.usage.promptTokens")
 _OUTPUT_TOKENS = ("ai.usage.outputTokens", "ai.usage.completionTokens")
 _GENERATES = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
@@ -50,8 +51,8 @@ def read(span: Span) -> Facts | None:
         output_tokens=None if embedding else first_integer(attributes, _OUTPUT_TOKENS),
         cached_tokens=first_integer(attributes, ("ai.usage.cachedInputTokens",)),
         ttft_ms=real(attributes.get("ai.response.msToFirstChunk")),
-        conversation_id=present(attributes, *session_keys(_METADATA)),
-        user_id=present(attributes, *user_keys(_METADATA)),
+        conversation_id=present(attributes, *_SESSION_KEYS),
+        user_id=present(attributes, *_USER_KEYS),
         response_id=text(attributes.get("ai.response.id")),
     )
 

@@ -37,8 +37,9 @@ def total(calls: Iterable[Node], value: Callable[[Facts], float | int | None]) -
 def _of_call(call: Node, value: Callable[[Facts], float | int | None]) -> float | int | None:
     found = value(call.facts) if call.facts else None
     for above in call.ancestors():
-        calls_here = sum(child.kind == "llm" for child in above.children)
-        if found is not None or above.kind != "llm" or above.facts is None or calls_here > 1:
+        if found is not None or above.kind != "llm" or above.facts is None:
+            break
+        if sum(child.kind == "llm" for child in above.children) > 1:
             break
         found = value(above.facts)
     return found

@@ -23,8 +23,10 @@ _NO_KINDS: frozenset[Kind] = frozenset()
 class Node:
     """One span, its facts (None for a span of no tracing convention) and its relatives.
 
-    `above` and `below` are the kinds of spans found there; `wraps_llm_call` says that the span
-    only wraps another span of the same LLM call, which calls below a tool or an agent are not.
+    `kind` is None for plumbing; `start_ns` is the end where no start was sent and the other way
+    round, 0 where neither was. `above` and `below` are the kinds of spans found there;
+    `wraps_llm_call` says that the span only wraps another span of the same LLM call, which calls
+    below a tool or an agent are not.
     """
 
     __slots__ = (
@@ -32,16 +34,24 @@ class Node:
         "below",
         "children",
         "depth",
+        "end_ns",
         "error",
         "facts",
+        "id",
+        "kind",
         "parent",
         "span",
+        "start_ns",
         "wraps_llm_call",
     )
 
     def __init__(self, span: Span, facts: Facts | None) -> None:
         self.span = span
         self.facts = facts
+        self.id = span.span_id
+        self.kind: Kind | None = facts.kind if facts else None
+        self.start_ns = span.start_ns or span.end_ns or 0
+        self.end_ns = span.end_ns or span.start_ns or 0
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.depth = 0
@@ -49,26 +59,6 @@ class Node:
         self.above = _NO_KINDS
         self.below = _NO_KINDS
         self.wraps_llm_call = False
-
-    @property
-    def id(self) -> str:
-        """The span id."""
-        return self.span.span_id
-
-    @property
-    def kind(self) -> Kind | None:
-        """What the span does, None for plumbing."""
-        return self.facts.kind if self.facts else None
-
-    @property
-    def start_ns(self) -> int:
-        """Start of the span; its end where no start was sent, 0 where nothing was."""
-        return self.span.start_ns or self.span.end_ns or 0
-
-    @property
-    def end_ns(self) -> int:
-        """End of the span; its start where no end was sent, 0 where nothing was."""
-        return self.span.end_ns or self.span.start_ns or 0
 
     @property
     def latency_ms(self) -> float | None:
@@ -106,7 +96,7 @@ class Tree:
         for node in reversed(self.near):
             parent = node.parent
             if parent is not None:
-                parent.below = _with(parent.below | node.below, node.kind)
+                parent.below = _with(_union(parent.below, node.below), node.kind)
                 passes = node.kind in _PASS_THROUGH and node.wraps_llm_call
                 parent.wraps_llm_call |= node.kind == "llm" or passes
         self.near.sort(key=lambda node: node.depth)
@@ -178,6 +168,10 @@ def _from_the_top(roots: list[Node]) -> list[Node]:
     for node in found:
         found.extend(node.children)
     return found
+
+
+def _union(a: frozenset[Kind], b: frozenset[Kind]) -> frozenset[Kind]:
+    return a if a is b or not b else a | b
 
 
 def _with(kinds: frozenset[Kind], kind: Kind | None) -> frozenset[Kind]:

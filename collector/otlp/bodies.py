@@ -105,6 +105,8 @@ def _parse_traces(body: bytes, content_type: str) -> _Parsed:
     parsed = _parse(body, content_type, ExportTraceServiceRequest, _traces_of_json)
     kept, changed, bad = parsed.request, parsed.changed, 0
     for _, scope in _span_scopes(kept):
+        if all(_ids_are_fine(span.trace_id, span.span_id) for span in scope.spans):
+            continue
         for index in range(len(scope.spans) - 1, -1, -1):
             span = scope.spans[index]
             if _ids_are_fine(span.trace_id, span.span_id):
@@ -258,7 +260,7 @@ def _log_scopes(
 
 
 def _span(span: trace_pb2.Span, scope_name: str, resource: Attributes) -> Span:
-    parent = span.parent_span_id
+    parent, status = span.parent_span_id, span.status
     if len(parent) != SPAN_ID_BYTES or not any(parent):
         parent = id_of_bytes(parent, SPAN_ID_BYTES) or b""
     return Span(
@@ -278,8 +280,8 @@ def _span(span: trace_pb2.Span, scope_name: str, resource: Attributes) -> Span:
             )
             for event in span.events
         ],
-        status_code=span.status.code,
-        status_message=span.status.message,
+        status_code=status.code,
+        status_message=status.message,
         trace_state=span.trace_state,
         scope_name=scope_name,
         resource=resource,
@@ -304,13 +306,11 @@ def _log_record(record: logs_pb2.LogRecord, scope_name: str, resource: Attribute
 
 def attributes_of(pairs: Iterable[common_pb2.KeyValue]) -> Attributes:
     """Return key-value pairs as a dict; of a repeated key the last one counts."""
-    return {pair.key: _value(pair.value) for pair in pairs}
+    # Most values are text: those are read without a call.
+    return {pair.key: (value := pair.value).string_value or _value(value) for pair in pairs}
 
 
 def _value(value: common_pb2.AnyValue) -> Any:
-    text = value.string_value
-    if text:
-        return text
     kind = value.WhichOneof("value")
     if kind == "array_value":
         return [_value(item) for item in value.array_value.values]
