@@ -7,7 +7,7 @@ invents its evidence has found none.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from rapidfuzz import fuzz
@@ -17,10 +17,14 @@ from collector.model import Claim, Document, RagRequest
 from scorers.lexical_text import NEGATIONS, STOP_WORDS, fold
 
 FUZZ_MIN_CHARACTERS = 20
+FUZZ_MAX_CHARACTERS = 600
 FUZZ_MIN_RATIO = 90.0
-"""Quotes of this length or more may differ from the context by a typing error or two."""
+"""Quotes between these lengths may differ from the context by a typing error or two."""
 
 _MIN_WORD_CHARACTERS = 3
+_ANCHOR_WORDS = 3
+_PLACES_TRIED = 5
+_MARGIN = 20
 _ELLIPSIS = re.compile(r"\[?(?:\.{3,}|…)\]?")
 
 
@@ -114,20 +118,46 @@ def _end_of(part: str, text: str, start: int) -> int | None:
     exact = f" {text} ".find(f" {part} ", start)
     if exact >= 0:
         return exact + len(part)
-    if len(part) < FUZZ_MIN_CHARACTERS:
+    if not FUZZ_MIN_CHARACTERS <= len(part) <= FUZZ_MAX_CHARACTERS:
         return None
-    rest = text[start:]
-    if len(rest) < len(part):  # rapidfuzz would look for the text in the quote instead
-        near = (0, len(rest)) if fuzz.ratio(part, rest) >= FUZZ_MIN_RATIO else None
+    for near in _near(part, text, start):
+        window = _matching_window(part, text, near)
+        if window is not None and _same_words(part, text[window]):
+            return int(window.stop)
+    return None
+
+
+def _near(part: str, text: str, start: int) -> Iterator[int]:
+    """Yield where in the text the part may begin: wherever three words of it stand in a row."""
+    words = part.split()
+    offset = 0
+    for position in range(0, len(words), _ANCHOR_WORDS):
+        anchor = " ".join(words[position : position + _ANCHOR_WORDS])
+        place = text.find(anchor, start)
+        for _ in range(_PLACES_TRIED):
+            if place < 0:
+                break
+            yield max(start, place - offset)
+            place = text.find(anchor, place + 1)
+        offset += len(anchor) + 1
+
+
+def _matching_window(part: str, text: str, near: int) -> slice | None:
+    """Return the whole words around `near` that are almost the part, None if nothing is."""
+    low = max(0, near - _MARGIN)
+    region = text[low : near + len(part) + _MARGIN]
+    if len(region) < len(part):  # rapidfuzz would look for the region in the part instead
+        first, last = 0, len(region)
+        if fuzz.ratio(part, region) < FUZZ_MIN_RATIO:
+            return None
     else:
-        found = fuzz.partial_ratio_alignment(part, rest, score_cutoff=FUZZ_MIN_RATIO)
-        near = (found.dest_start, found.dest_end) if found else None
-    if near is None:
-        return None
-    left = text.rfind(" ", 0, start + near[0] + 1) + 1
-    right = text.find(" ", start + near[1] - 1)
-    right = len(text) if right < 0 else right
-    return right if _same_words(part, text[left:right]) else None
+        found = fuzz.partial_ratio_alignment(part, region, score_cutoff=FUZZ_MIN_RATIO)
+        if found is None:
+            return None
+        first, last = found.dest_start, found.dest_end
+    left = text.rfind(" ", 0, low + first + 1) + 1
+    right = text.find(" ", low + last - 1)
+    return slice(left, len(text) if right < 0 else right)
 
 
 def _same_words(part: str, window: str) -> bool:

@@ -14,9 +14,10 @@ _CITATION = re.compile(
     r"|【[^】]{1,40}】|\((?:doc(?:ument)?|source|ref)\.?\s*\d+\)|[⁰¹²³⁴-⁹]+(?=[\s.,;]|$))",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)")
+# Bounded, as the text is hostile: an unclosed bracket must not be followed to the very end.
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^)\s]{0,1000}\)")
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+|~~)(?=\S)(.+?)(?<=\S)\1")
-_FENCE = re.compile(r"^\s*(```|~~~).*?^\s*\1", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"[ \t]*(```|~~~)")
 _ITEM = re.compile(r"^\s*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s+")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
@@ -27,15 +28,29 @@ _SHORT_ITEM_WORDS = 4
 
 
 def split_claims(answer: str, code: str) -> list[str]:
-    """Return the claims of an answer, in order, each readable on its own where that is cheap.
+    """Return the claims of an answer, in order and once each, readable on their own if possible.
 
     Args:
         answer: the answer as sent, plain text or Markdown.
         code: its language, ISO 639-1.
     """
-    text = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", _FENCE.sub("\n\n", answer)))
+    text = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", _without_code(answer)))
     text = _CITATION.sub("", text)
-    return [claim for block in _blocks(text) for claim in _claims(block, code)]
+    return list(dict.fromkeys(claim for block in _blocks(text) for claim in _claims(block, code)))
+
+
+def _without_code(text: str) -> str:
+    """Leave fenced code out; a fence that never closes hides the rest, as Markdown has it."""
+    kept: list[str] = []
+    fence: str | None = None
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if mark and fence in (None, mark[1]):
+            fence = mark[1] if fence is None else None
+            kept.append("")
+        elif fence is None:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _claims(block: str, code: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ _COMMON_START = 5
 _COMMON_START_CREDIT = 0.5
 _REACH = 1
 _PLACES_TRIED = 8
+_PLACES_PER_WORD = 200
 _SCOPE = 2
 _SCOPE_REACH = 5
 _MAX_LENGTH_RATIO = 1.7
@@ -123,7 +124,7 @@ class Context:
         found = self._matches(statement.weights)
         nearby: dict[int, float] = defaultdict(float)
         for form, credit in found.content:
-            for place in self._places[form]:
+            for place in self._places[form][:_PLACES_PER_WORD]:
                 nearby[place] += credit
         if not nearby:
             return None

@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     rf"[{UNSPACED}]|(?:(?<![\w.,])[-+](?=\d))?\d+(?:[.,:/]\d+)*|[^\W\d_{UNSPACED}]+|[%$£€¥₹°<>=]"
 )
 _MAX_SENTENCE_CHARACTERS = 400
+_MAX_LINE_CHARACTERS = 2000
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
 _VARIANTS = str.maketrans(dict.fromkeys("‐‑‒–—−﹣－", "-") | dict.fromkeys("‘’ʼ`´", "'"))
@@ -138,12 +139,24 @@ def segments(text: str, code: str) -> Iterator[tuple[int, int]]:
     `_MAX_SENTENCE_CHARACTERS` or so, at a space where there is one.
     """
     readable = text.encode("utf-8", "replace").decode("utf-8")  # half surrogates would raise
-    start = 0
-    for segment in sentencex.segment(code, readable):
-        for line in segment.split("\n"):
-            yield from _trimmed(text, start, start + len(line))
-            start += len(line) + 1
-        start -= 1
+    line_start = 0
+    for line in readable.split("\n"):
+        start = line_start
+        for chunk in _chunks(line):
+            for segment in sentencex.segment(code, chunk):
+                yield from _trimmed(text, start, start + len(segment))
+                start += len(segment)
+        line_start += len(line) + 1
+
+
+def _chunks(line: str) -> Iterator[str]:
+    """Cut a very long line, at a space if there is one: `sentencex` takes quadratic time."""
+    while len(line) > _MAX_LINE_CHARACTERS:
+        cut = line.rfind(" ", 0, _MAX_LINE_CHARACTERS) + 1 or _MAX_LINE_CHARACTERS
+        yield line[:cut]
+        line = line[cut:]
+    if line and not line.isspace():
+        yield line
 
 
 def sentences(text: str, code: str) -> list[str]:

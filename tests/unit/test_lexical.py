@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from collector.model import Claim, Document, RagRequest
@@ -190,6 +192,8 @@ def test_the_title_of_a_document_is_context_too() -> None:
         pytest.param(
             "日本語の文です。次の文です。", ["日本語の文です。", "次の文です。"], id="Japanese"
         ),
+        pytest.param("SSO is free. SSO is free. SSO is free.", ["SSO is free."], id="a loop"),
+        pytest.param("SSO is free.\n```\nunclosed code", ["SSO is free."], id="an open fence"),
         pytest.param("...\n\n---\n\n!!!", [], id="nothing"),
     ],
 )
@@ -221,6 +225,24 @@ def test_german_abbreviations_end_no_sentence() -> None:
 )
 def test_a_number_has_one_form(written: str, expected: str) -> None:
     assert canonical(written) == expected
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("[1", "[a](", "**a", "`a", "```\n", "x\n\n", "\n ", "| a |\n", "--|", "日本語。", "n't "),
+        *("i do not ", "never ", "documents ", "2016-08-24 ", "1.1 ", "Ab ", "a", "... ", "¹"),
+    ],
+)
+def test_hostile_texts_take_no_time_that_grows_with_their_square(unit: str) -> None:
+    text = unit * (20_000 // len(unit))
+    started = time.process_time()
+    judged(text, text)
+    judged(text, PLANS)
+    judged("The Pro plan includes SSO.", text)
+    claim = Claim(text="x", verdict="SUPPORTED", quote=text[:590] + "zz", document_rank=1)
+    verify_quotes([claim], [Document(rank=1, text=text)])
+    assert time.process_time() - started < 5
 
 
 def test_an_answer_that_refuses_has_no_claims() -> None:
