@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
+from collector.errors import DependencyError
 from collector.journal.sqlite import SqliteJournal
 from collector.pipeline import LocalScore, Processor, SignalWriter
 from collector.ports import JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
@@ -37,6 +39,7 @@ from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
 
 _GAUGE_SECONDS = 1.0
+_RETENTION_SECONDS = 3600.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
@@ -141,6 +144,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
         await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
+        await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         for work in (worker.run, signals.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         reports = Reports(store, judge.fingerprint)
@@ -255,6 +259,18 @@ def _allowed_hosts(address: str) -> list[str]:
     """On loopback only local names are answered; elsewhere a proxy decides."""
     host = address.rpartition(":")[0].strip("[]")
     return ["localhost", "127.0.0.1", "[::1]"] if host in _LOOPBACK else ["*"]
+
+
+async def _retention(store: ClickHouseStore, config: Config, clock: Clock) -> None:
+    """Drop what is older than the retention, at the start and every hour."""
+    kept = timedelta(weeks=config.store.retention_weeks)
+    while True:
+        try:
+            if dropped := await store.drop_before(clock.now() - kept):
+                log.info("dropped_old_partitions", partitions=dropped)
+        except DependencyError as err:
+            log.warning("retention_failed", error=type(err).__name__)
+        await asyncio.sleep(_RETENTION_SECONDS)
 
 
 def _unhealthy(metrics: Metrics, now: float) -> list[str]:
