@@ -1,15 +1,16 @@
 """Assembles spans and log records into traces, in bounded memory, in any order.
 
 There is no end marker in OpenTelemetry. A trace is closed once its root span has ended and
-nothing more came for `quiet_seconds`; without a root after `rootless_seconds`. Closing early is
-never a loss: spans that come later open the trace again, with what was there before, and the
-fuller trace supersedes the earlier one.
+nothing more came for `quiet_seconds`; without such a root after `rootless_seconds`. Closing
+early is never a loss: spans that come later open the trace again, with what was there before,
+and the fuller trace supersedes the earlier one.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,9 @@ from collector.model import LogRecord, Span, Trace
 from collector.ports import Position
 
 ClosedBy = Literal["root", "idle", "evicted", "shutdown"]
+
+_ITEM_BYTES = 1024
+"""Memory of a span or record beside its content, roughly; tiny spans take little but this."""
 
 
 class Closed(NamedTuple):
@@ -34,7 +38,7 @@ class Closed(NamedTuple):
 
 
 class _Open:
-    """A trace being assembled. `size` is in encoded bytes, roughly."""
+    """A trace being assembled. `size` is its memory in bytes, roughly."""
 
     def __init__(self, now: float) -> None:
         self.spans: list[Span] = []
@@ -57,8 +61,9 @@ class Assembler:
 
     def __init__(self, config: AssemblerConfig) -> None:
         self._config = config
-        self._open: dict[str, _Open] = {}
-        self._recent: dict[str, _Open] = {}
+        # Both lose their oldest entries, which a plain dict finds ever more slowly.
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._recent: OrderedDict[str, _Open] = OrderedDict()
         self._heap: list[tuple[float, str]] = []
         self._ready: list[Closed] = []
         self._recent_bytes = 0
@@ -100,7 +105,7 @@ class Assembler:
                 opened.dropped += 1
             else:
                 opened.spans.append(span)
-                opened.rooted = opened.rooted or span.parent_span_id is None
+                opened.rooted = opened.rooted or _ends_the_trace(span)
                 self._grow(opened, item_bytes)
             touched.add(span.trace_id)
         for record in logs:
@@ -130,7 +135,7 @@ class Assembler:
             if opened.due_at > now:
                 self._queue(trace_id, opened)
             else:
-                self._close(trace_id, "root" if opened.rooted or opened.late else "idle")
+                self._close(trace_id, "root" if opened.rooted else "idle")
         ready, self._ready = self._ready, []
         return ready
 
@@ -161,9 +166,9 @@ class Assembler:
 
     def _set_due(self, trace_id: str, now: float) -> None:
         opened = self._open[trace_id]
-        complete = opened.rooted or opened.late
-        wait = self._config.quiet_seconds if complete else self._config.rootless_seconds
-        opened.due_at = min(now + wait, opened.first_at + self._config.max_open_seconds)
+        config = self._config
+        wait = config.quiet_seconds if opened.rooted else config.rootless_seconds
+        opened.due_at = min(now + wait, opened.first_at + config.max_open_seconds)
         self._queue(trace_id, opened)
 
     def _queue(self, trace_id: str, opened: _Open) -> None:
@@ -173,8 +178,9 @@ class Assembler:
             heapq.heappush(self._heap, (opened.due_at, trace_id))
 
     def _grow(self, opened: _Open, item_bytes: int) -> None:
-        opened.size += item_bytes
-        self.open_bytes += item_bytes
+        size = item_bytes + _ITEM_BYTES
+        opened.size += size
+        self.open_bytes += size
 
     def _evict(self) -> None:
         """Close the oldest traces while a bound is exceeded."""
@@ -200,5 +206,13 @@ class Assembler:
             self._recent_bytes > self._config.max_bytes // 4
             or len(self._recent) > self._config.max_traces
         ):
-            oldest = self._recent.pop(next(iter(self._recent)))
+            _, oldest = self._recent.popitem(last=False)
             self._recent_bytes -= oldest.size
+
+
+def _ends_the_trace(span: Span) -> bool:
+    """Tell whether a span is a root that has ended; some senders report one when it starts.
+
+    One without any times says nothing about that, and counts as ended.
+    """
+    return span.parent_span_id is None and (span.end_ns is not None or span.start_ns is None)

@@ -190,6 +190,10 @@ class Config(_Section):
     store: StoreConfig = StoreConfig()
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
+    ignore_services: list[str] = Field(
+        default_factory=lambda: ["groundwatch"],
+        description="service names whose traces are no users' requests, such as test runs",
+    )
     message_id_attribute: str | None = Field(
         None, description="span attribute that holds your app's own message id, for signals"
     )

@@ -182,7 +182,13 @@ class NotARequest(_Value, frozen=True):
     """Why a trace is not a user-facing request, as a bounded reason for counters."""
 
     reason: Literal[
-        "no_genai", "embedding_only", "evaluation", "pending", "startup_noise", "no_content"
+        "no_genai",
+        "embedding_only",
+        "evaluation",
+        "pending",
+        "startup_noise",
+        "no_content",
+        "ignored_service",
     ]
 
 

@@ -191,6 +191,7 @@ class Processor:
     async def _store_batch(self, closed: Sequence[Closed], patiently: Patience) -> None:
         known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
         built = await asyncio.to_thread(self._build, closed, known)
+        told = {item.row.request.trace_id for item in built}
         refused = await self._write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
         if tasks := [item.task for item in built if item.task is not None]:
@@ -204,7 +205,9 @@ class Processor:
         self._count_closed(closed)
         async with self._lock:
             for trace in closed:
-                self._acks.release(trace.positions)
+                if trace.trace.closed_by != "shutdown" or trace.trace.trace_id in told:
+                    self._acks.release(trace.positions)
+                # Else the rest is still to come, and only the journal knows the beginning.
 
     def _count_closed(self, closed: Sequence[Closed]) -> None:
         now = self._clock.monotonic()
@@ -219,21 +222,26 @@ class Processor:
         for item in closed:
             before = known.get(item.trace.trace_id)
             trace = item.trace
+            stopping = trace.closed_by == "shutdown"
+            if stopping and self._config.store.content != "full":
+                continue  # without its spans, it could not be merged with those to come
             trace = otlp.merge_traces(
                 trace,
                 otlp.decode_trace(before.telemetry) if before and before.telemetry else trace,
             )
             outcome = self._build_one(trace, before)
-            if isinstance(outcome, NotARequest):
-                self._metrics.traces_ignored.labels(outcome.reason).inc()
-            else:
+            if not isinstance(outcome, NotARequest):
                 built.append(outcome)
+            elif not item.late and not stopping:
+                self._metrics.traces_ignored.labels(outcome.reason).inc()
         return built
 
     def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
         request = extract(trace, message_id_attribute=self._config.message_id_attribute)
         if isinstance(request, NotARequest):
             return request
+        if request.service in self._config.ignore_services:
+            return NotARequest(reason="ignored_service")
         request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
         local = self._score(request)
         if known is not None:

@@ -25,6 +25,7 @@ from collector.conventions import (
     vector_db,
     vercel_ai,
 )
+from collector.conventions.evaluations import is_evaluation
 from collector.conventions.facts import Facts, merge
 from collector.model import Span
 
@@ -50,6 +51,8 @@ def facts_of(span: Span) -> Facts | None:
 
     Log records of the span count as its events; see `collector.extract`.
     """
+    if logfire.is_placeholder(span):
+        return Facts(conventions=(logfire.NAME,), kind="pending")
     families = {key.partition(".")[0] for key in span.attributes}
     families.add(span.name.partition(".")[0])
     for event in span.events:
@@ -60,6 +63,9 @@ def facts_of(span: Span) -> Facts | None:
             read: Facts | None = convention.read(span)
             if read is not None:
                 facts = read if facts is None else merge(facts, read)
+    if is_evaluation(span):
+        facts = facts or Facts(conventions=("evaluation",))
+        return msgspec.structs.replace(facts, kind="evaluation")
     if facts is not None and facts.kind is None and (facts.input or facts.output):
         return msgspec.structs.replace(facts, kind="chain")
     return facts

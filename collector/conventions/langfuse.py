@@ -38,7 +38,6 @@ _SESSION_KEYS = (
 )
 _USER_KEYS = ("langfuse.user.id", "user.id", *user_keys("langfuse.observation.metadata."))
 _RERANK_NAME = re.compile(r"re-?rank", re.IGNORECASE)
-_JUDGE_ENVIRONMENT = "langfuse-llm-as-a-judge"
 
 
 def read(span: Span) -> Facts | None:
@@ -88,8 +87,6 @@ _OUTPUT = ("output", "completion", "reasoning", "completion_details")
 
 def _kind(span: Span) -> Kind | None:
     attributes = span.attributes
-    if span.resource.get("langfuse.environment") == _JUDGE_ENVIRONMENT:
-        return "evaluation"
     named = attributes.get("langfuse.observation.type")
     if not isinstance(named, str) or not named:
         return "llm" if "langfuse.observation.model.name" in attributes else None

@@ -17,11 +17,14 @@ _SCOPES = ("pydantic-ai", "logfire")
 _MESSAGES = ("pydantic_ai.all_messages", "all_messages_events", "events")
 
 
+def is_placeholder(span: Span) -> bool:
+    """Tell whether a span only announces another one, with the attributes known by then."""
+    return span.attributes.get("logfire.span_type") == "pending_span"
+
+
 def read(span: Span) -> Facts | None:
     """Return the facts of a span of pydantic-ai or Logfire, None of any other."""
     attributes = span.attributes
-    if attributes.get("logfire.span_type") == "pending_span":
-        return Facts(conventions=(NAME,), kind="pending")
     scope = span.scope_name
     if not (scope.startswith(_SCOPES) or "pydantic_ai.all_messages" in attributes):
         return None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.conventions.common import present
-from collector.conventions.facts import Facts, Kind
+from collector.conventions.facts import Facts, Kind, Payloads
 from collector.conventions.numbers import first_integer, real, text
 from collector.conventions.payloads import loads, nested
 from collector.model import Attributes, Span
@@ -40,8 +40,8 @@ def read(span: Span) -> Facts | None:
     kind = _kind(attributes)
     is_call = kind == "llm"
     usage = _mapping(attributes, "mlflow.chat.tokenUsage") if is_call else {}
-    given = present(attributes, "mlflow.spanInputs")
-    returned = present(attributes, "mlflow.spanOutputs")
+    given = _values(attributes, "mlflow.spanInputs")
+    returned = _values(attributes, "mlflow.spanOutputs")
     return Facts(
         conventions=(NAME,),
         kind=kind,
@@ -64,6 +64,11 @@ def read(span: Span) -> Facts | None:
 def _kind(attributes: Attributes) -> Kind | None:
     name = _string(attributes.get("mlflow.spanType"))
     return None if name is None else _KINDS.get(name.upper(), "chain")
+
+
+def _values(attributes: Attributes, key: str) -> Payloads:
+    """Return what a step was given or returned; JSON's null is nothing."""
+    return tuple(value for value in present(attributes, key) if value != "null")
 
 
 def _string(value: Any) -> str | None:

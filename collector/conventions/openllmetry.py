@@ -113,6 +113,8 @@ def _entity_input(value: Any) -> Any:
 
 
 def _entity_output(value: Any) -> Any:
+    if value == "null":
+        return None
     decoded = loads(value) if isinstance(value, str) else value
     if not isinstance(decoded, dict):
         return value if decoded is None else decoded

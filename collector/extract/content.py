@@ -8,6 +8,7 @@ from typing import NamedTuple
 from collector.conventions.facts import Payloads
 from collector.conventions.messages import (
     Message,
+    content_text,
     ends_in_tool_call,
     last_assistant_text,
     last_user_text,
@@ -73,6 +74,15 @@ def without_template(question: str, documents: list[Document], queries: list[str
             return query
     marked = _ASKED_IN_TEMPLATE.findall(question)
     return marked[-1].rstrip() if marked else question
+
+
+def system_prompt(call: Node, decoder: Decoder) -> str | None:
+    """Return the text of the first system message an LLM call was given."""
+    messages = _messages(call.facts.input_messages if call.facts else (), decoder)
+    said = next((message.text for message in messages if message.role == "system"), None)
+    return said or content_text(
+        decoder.decode(call.span.attributes.get("gen_ai.system_instructions"))
+    )
 
 
 def text_of(payloads: Payloads, decoder: Decoder, *, question: bool) -> str | None:

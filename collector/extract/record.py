@@ -90,7 +90,8 @@ def record_of(
 
 def _conventions(tree: Tree) -> list[str]:
     """Return all conventions found, those that decided what a span is before the others."""
-    found = [node.facts.conventions for node in tree.nodes if node.facts and node.kind]
+    told = (node for node in tree.nodes if node.kind not in (None, "pending", "noise"))
+    found = [node.facts.conventions for node in told if node.facts]
     deciding = [names[0] for names in found]
     return list(dict.fromkeys([*deciding, *(name for names in found for name in names)]))
 
