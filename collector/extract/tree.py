@@ -13,6 +13,7 @@ import msgspec
 from collector.conventions import facts_of
 from collector.conventions.common import error_of
 from collector.conventions.facts import Facts, Kind, SpanError
+from collector.extract.clocks import align
 from collector.model import LogRecord, Span, SpanEvent, Trace
 
 _PASS_THROUGH: frozenset[Kind | None] = frozenset({"llm", "chain", None})
@@ -24,9 +25,9 @@ class Node:
     """One span, its facts (None for a span of no tracing convention) and its relatives.
 
     `kind` is None for plumbing; `start_ns` is the end where no start was sent and the other way
-    round, 0 where neither was. `above` and `below` are the kinds of spans found there;
-    `wraps_llm_call` says that the span only wraps another span of the same LLM call, which calls
-    below a tool or an agent are not.
+    round, 0 where neither was; both are put right where a clock was off. `above` and `below` are
+    the kinds of spans found there; `wraps_llm_call` says that the span only wraps another span of
+    the same LLM call, which calls below a tool or an agent are not.
     """
 
     __slots__ = (
@@ -147,7 +148,15 @@ def build(trace: Trace) -> Tree:
             node.parent = parent
             parent.children.append(node)
     _break_circles(nodes, roots)
+    if align(_from_the_top(roots)):
+        nodes.sort(key=_by_start)
+        for node in nodes:
+            node.children.sort(key=_by_start)
     return Tree(nodes, roots)
+
+
+def _by_start(node: Node) -> tuple[int, str]:
+    return node.start_ns, node.id
 
 
 def _break_circles(nodes: list[Node], roots: list[Node]) -> None:
