@@ -3,9 +3,11 @@
 It runs on all traffic, without a model and without network. It knows words, not meaning: expect
 a balanced accuracy of .70 to .85 on real claims, and calibrate it before trusting it.
 
-A claim's support is the weighted share of its words found within five neighbouring sentences,
-averaged with the share found anywhere in the context. Names and numbers weigh more, words of
-grammar less; a number that is nowhere, or a statement turned round by a negation, cuts it.
+A claim's support is the weighted share of its words found in one sentence of the context, in
+three neighbouring ones and anywhere: the mean of the three. Names and numbers weigh more, words
+of grammar less. A number that is nowhere cuts it, as do another amount and a negation in a
+sentence about the same thing. Weights and thresholds were set by hand and checked on public data
+(`python -m tests.judge_report`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 
 from collector.model import Claim, Judgement, RagRequest, Verdict
 from scorers import faithfulness
-from scorers.lexical_claims import split_claims
+from scorers.lexical_claims import clauses, split_claims
 from scorers.lexical_evidence import Context, Evidence
 from scorers.lexical_text import language
 from scorers.refusal import is_refusal
@@ -24,6 +26,8 @@ FINGERPRINT = "lexical-1"
 SUPPORTED_FROM = 0.65
 _NUMBER_FACTOR = 0.7
 _CONFLICT_FACTOR = 0.6
+_COMPLETE_FROM = 0.95
+_ABSENT_BELOW = 0.4
 
 
 class LexicalResult(NamedTuple):
@@ -60,8 +64,9 @@ def lexical_score(request: RagRequest) -> LexicalResult:
     return LexicalResult(
         weighted / math.fsum(sizes),
         [
-            _judged(text, found, support)
-            for text, found, support in zip(texts, evidence, supports, strict=True)
+            claim
+            for text, found in zip(texts, evidence, strict=True)
+            for claim in _judged(context, text, found)
         ],
         None,
     )
@@ -99,14 +104,34 @@ def _support(found: Evidence | None) -> float:
     return support * _CONFLICT_FACTOR if found.contradicted else support
 
 
-def _judged(text: str, found: Evidence | None, support: float) -> Claim:
-    if found is None:
-        return Claim(text=text, verdict="NOT_FOUND")
-    verdict: Verdict | None = None
-    if found.contradicted:
-        verdict = "CONTRADICTED"
-    elif support >= SUPPORTED_FROM and not found.number_missing:
+def _judged(context: Context, text: str, found: Evidence | None) -> list[Claim]:
+    """Return a sentence as one claim, or its clauses if one is backed and another is absent.
+
+    "SSO is included on Pro, at no extra cost" is two claims, of which a page may back one.
+    """
+    claim = _claim(text, found)
+    if found is None or found.contradicted:
+        return [claim]
+    partly = _ABSENT_BELOW <= found.coverage < _COMPLETE_FROM
+    parts = clauses(text) if partly else [text]
+    if len(parts) == 1:
+        return [claim]
+    statements = [context.read(part) for part in parts]
+    shares = [found.share(statement) for statement in statements]
+    if min(shares) >= _ABSENT_BELOW or max(shares) < SUPPORTED_FROM:
+        return [claim]
+    places = [context.find(statement) for statement in statements]
+    claims = [_claim(part, place) for part, place in zip(parts, places, strict=True)]
+    absent = any(place is None or place.coverage < _ABSENT_BELOW for place in places)
+    backed = any(part.verdict == "SUPPORTED" for part in claims)
+    return claims if absent and backed else [claim]
+
+
+def _claim(text: str, found: Evidence | None) -> Claim:
+    if found is not None and found.contradicted:
+        verdict: Verdict = "CONTRADICTED"
+    elif found is not None and not found.number_missing and _support(found) >= SUPPORTED_FROM:
         verdict = "SUPPORTED"
-    if verdict is None:
+    else:
         return Claim(text=text, verdict="NOT_FOUND")
     return Claim(text=text, verdict=verdict, quote=found.quote, document_rank=found.rank)

@@ -24,11 +24,16 @@ _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _REFERENCES = re.compile(
     r"^\W*(?:sources?|references?|citations?|quellen|références|fuentes)\W*$", re.IGNORECASE
 )
+_CLAUSE_END = re.compile(r"\s*[,;:–—]\s+|\s+\(|\)\s*|[，；：、]")
+_BARE_ANSWER = re.compile(r"\W*(?:yes|no|ja|nein|oui|non|sí|si|sim|não|nee)\W*", re.IGNORECASE)
 _SHORT_ITEM_WORDS = 4
+_CLAUSE_WORDS = 2
 
 
 def split_claims(answer: str, code: str) -> list[str]:
     """Return the claims of an answer, in order and once each, readable on their own if possible.
+
+    A bare "yes" counts only where nothing else is said.
 
     Args:
         answer: the answer as sent, plain text or Markdown.
@@ -36,7 +41,29 @@ def split_claims(answer: str, code: str) -> list[str]:
     """
     text = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", _without_code(answer)))
     text = _CITATION.sub("", text)
-    return list(dict.fromkeys(claim for block in _blocks(text) for claim in _claims(block, code)))
+    claims = dict.fromkeys(claim for block in _blocks(text) for claim in _claims(block, code))
+    substantial = [claim for claim in claims if not _BARE_ANSWER.fullmatch(claim)]
+    return substantial or list(claims)
+
+
+def clauses(sentence: str) -> list[str]:
+    """Cut a sentence at commas and brackets into parts of at least two content words each.
+
+    Returns the sentence alone where there are no two such parts.
+    """
+    parts: list[str] = []
+    for part in _CLAUSE_END.split(sentence):
+        if parts and (
+            _content_words(part) < _CLAUSE_WORDS or _content_words(parts[-1]) < _CLAUSE_WORDS
+        ):
+            parts[-1] = f"{parts[-1]}, {part}"
+        elif part:
+            parts.append(part)
+    return parts if len(parts) > 1 else [sentence]
+
+
+def _content_words(text: str) -> int:
+    return sum(is_content(word) for word in fold(text).split())
 
 
 def _without_code(text: str) -> str:

@@ -45,7 +45,8 @@ class Evidence(NamedTuple):
     `coverage` is the weighted share of the claim's words found in one sentence, in three
     neighbouring ones and anywhere in the context, the mean of the three; in [0, 1].
     `number_missing`: a number of the claim is nowhere. `contradicted`: the place speaks of the
-    same thing with another amount, or one of the two is negated. `rank` and `quote` say where.
+    same thing with another amount, or one of the two is negated. `rank` and `quote` say where;
+    `words` are the stems of that place and its neighbours.
     """
 
     coverage: float
@@ -53,6 +54,13 @@ class Evidence(NamedTuple):
     contradicted: bool
     rank: int
     quote: str
+    words: frozenset[str]
+
+    def share(self, statement: Statement) -> float:
+        """Return the weighted share of a statement's words that stand in this very place."""
+        weights = statement.weights
+        found = sum([weight for word, weight in weights.items() if word in self.words])
+        return found / sum(weights.values()) if weights else 0.0
 
 
 class _Sentence(NamedTuple):
@@ -143,6 +151,7 @@ class Context:
             contradicted=self._contradicts(statement, place),
             rank=self._documents[sentence.document].rank,
             quote=self._quote(statement, place),
+            words=self._words(self._window(place)),
         )
 
     def _contradicts(self, statement: Statement, place: int) -> bool:

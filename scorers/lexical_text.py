@@ -7,8 +7,8 @@ Scripts written without spaces are read as character bigrams.
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 
 import sentencex  # type: ignore[import-untyped,unused-ignore]
 import Stemmer  # type: ignore[import-not-found,unused-ignore]
@@ -144,7 +144,9 @@ def segments(text: str, code: str) -> Iterator[tuple[int, int]]:
         start = line_start
         for chunk in _chunks(line):
             for segment in sentencex.segment(code, chunk):
-                yield from _trimmed(text, start, start + len(segment))
+                end = start + len(segment.rstrip())
+                if end > start:
+                    yield from _cut_up(text, end - len(segment.strip()), end)
                 start += len(segment)
         line_start += len(line) + 1
 
@@ -184,7 +186,8 @@ def stems(text: str, code: str) -> list[str]:
     """
     words = counted_words(text)
     if text.isascii() or not _UNSPACED.search(text):
-        return [_form(code, word) for word in words]
+        return list(map(_former(code), words))
+    form = _former(code)
     found: list[str] = []
     previous = ""
     for word in words:
@@ -192,32 +195,34 @@ def stems(text: str, code: str) -> list[str]:
             found.append(previous + word)
             previous = word
         else:
-            found.append(_form(code, word))
+            found.append(form(word))
             previous = ""
     return found
 
 
-@lru_cache(maxsize=200_000)
-def _form(code: str, word: str) -> str:
-    common = NUMBER_WORDS.get(word) or MONTHS.get(word) or UNITS.get(word)
-    if common is not None:
-        return common
-    if word in STOP_WORDS or not word[0].isalpha():
-        return word
-    stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
-    return stemmed
+@cache
+def _former(code: str) -> Callable[[str], str]:
+    """Return the function, remembering its results, that brings a word into comparable form."""
+
+    @lru_cache(maxsize=50_000)
+    def form(word: str) -> str:
+        common = NUMBER_WORDS.get(word) or MONTHS.get(word) or UNITS.get(word)
+        if common is not None:
+            return common
+        if word in STOP_WORDS or not word[0].isalpha():
+            return word
+        # A stemmer of its own: they are cheap to make and not safe to share among threads.
+        stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
+        return stemmed
+
+    return form
 
 
-def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _cut_up(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     while end - start > _MAX_SENTENCE_CHARACTERS:
-        cut = text.rfind(
-            " ", start + _MAX_SENTENCE_CHARACTERS // 2, start + _MAX_SENTENCE_CHARACTERS
-        )
-        cut = cut if cut > 0 else start + _MAX_SENTENCE_CHARACTERS
-        yield from _trimmed(text, start, cut)
-        start = cut
-    part = text[start:end]
-    stripped = part.strip()
-    if stripped:
-        start += len(part) - len(part.lstrip())
-        yield start, start + len(stripped)
+        limit = start + _MAX_SENTENCE_CHARACTERS
+        cut = text.rfind(" ", start + _MAX_SENTENCE_CHARACTERS // 2, limit)
+        cut = cut if cut > 0 else limit
+        yield start, cut
+        start = cut + 1 if text[cut] == " " else cut
+    yield start, end

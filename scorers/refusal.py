@@ -7,7 +7,7 @@ refusal: an answer that abstains and then asserts something is no refusal.
 
 import re
 
-from scorers.lexical_text import NEGATIONS, fold, language, sentences
+from scorers.lexical_text import NEGATIONS, fold, language, segments
 
 # All patterns are matched against folded sentences: lower case, no punctuation, "do not".
 _NOT_EN = (
@@ -176,7 +176,8 @@ def is_refusal(answer: str) -> bool:
     """
     code = language(answer)
     refused = False
-    for sentence in sentences(answer, code):
+    for start, end in segments(answer, code):
+        sentence = answer[start:end]
         if is_abstention(sentence):
             refused = True
         elif not is_courtesy(sentence) and fold(sentence):

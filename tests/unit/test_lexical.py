@@ -82,9 +82,6 @@ def test_another_amount_or_a_negation_contradicts(answer: str, text: str) -> Non
     [
         pytest.param("Cats sleep most of the day.", PLANS, id="another subject"),
         pytest.param("It was founded in 1998 in Oslo.", "It was founded in Oslo.", id="a number"),
-        pytest.param(
-            "SSO is included on Pro, at no extra cost.", "SSO is included on Pro.", id="half"
-        ),
         pytest.param("It is what it is, all of it.", PLANS, id="hardly a content word"),
     ],
 )
@@ -92,6 +89,26 @@ def test_what_the_context_does_not_say_is_not_found(answer: str, text: str) -> N
     claims = judged(answer, text).claims
     assert {claim.verdict for claim in claims} <= {"NOT_FOUND"}
     assert all(claim.quote is None for claim in claims)
+
+
+async def test_a_sentence_of_which_one_half_is_backed_is_two_claims() -> None:
+    request = RagRequest(
+        trace_id="0" * 32,
+        question="Does the Pro plan come with SSO?",
+        answer="SSO is included on Pro, at no extra cost.",
+        documents=[Document(rank=1, text="SSO is included on Pro.")],
+    )
+    judgement = await LexicalJudge().judge(request)
+    assert judgement.score == 0.5
+    assert [(claim.text, claim.verdict) for claim in judgement.claims] == [
+        ("SSO is included on Pro", "SUPPORTED"),
+        ("at no extra cost.", "NOT_FOUND"),
+    ]
+
+
+def test_a_list_of_names_stays_one_claim() -> None:
+    claim = only_claim("Pro includes SSO, SCIM, backups, and unicorns.", PLANS)
+    assert claim.text == "Pro includes SSO, SCIM, backups, and unicorns."
 
 
 def test_a_wrong_number_is_never_supported_however_long_the_claim() -> None:
@@ -192,6 +209,8 @@ def test_the_title_of_a_document_is_context_too() -> None:
         pytest.param(
             "日本語の文です。次の文です。", ["日本語の文です。", "次の文です。"], id="Japanese"
         ),
+        pytest.param("Yes. SSO is free.", ["SSO is free."], id="yes, and why"),
+        pytest.param("Yes.", ["Yes."], id="a bare yes"),
         pytest.param("SSO is free. SSO is free. SSO is free.", ["SSO is free."], id="a loop"),
         pytest.param("SSO is free.\n```\nunclosed code", ["SSO is free."], id="an open fence"),
         pytest.param("...\n\n---\n\n!!!", [], id="nothing"),
