@@ -156,9 +156,11 @@ class Context:
 
     def _contradicts(self, statement: Statement, place: int) -> bool:
         """Say whether the sentence speaks of the same thing and says another amount, or not so."""
-        stated = stems(_ANSWER_PARTICLE.sub("", self._raw(place)), self._code)
-        if _contradict(statement.words, stated):
-            return self._nearby(statement, place) >= _NEGATED_FROM
+        said = self._sentences[place].words
+        if not NEGATIONS.isdisjoint(statement.weights) or not NEGATIONS.isdisjoint(said):
+            stated = stems(_ANSWER_PARTICLE.sub("", self._raw(place)), self._code)
+            if _contradict(statement.words, stated):
+                return self._nearby(statement, place) >= _NEGATED_FROM
         if self._other_amount(statement.quantities, self._window(place)):
             return self._nearby(statement, place) >= _OTHER_AMOUNT_FROM
         return False

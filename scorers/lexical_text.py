@@ -209,7 +209,7 @@ def _former(code: str) -> Callable[[str], str]:
         common = NUMBER_WORDS.get(word) or MONTHS.get(word) or UNITS.get(word)
         if common is not None:
             return common
-        if word in STOP_WORDS or not word[0].isalpha():
+        if word in STOP_WORDS or word in NEGATIONS or not word[0].isalpha():
             return word
         # A stemmer of its own: they are cheap to make and not safe to share among threads.
         stemmed: str = Stemmer.Stemmer(_STEMMERS[code], 0).stemWord(word)
