@@ -328,6 +328,8 @@ SignalKind = Literal[
     "comment",
     "regenerate",
     "abandon",
+    "push_back",
+    "repeated_clicks",
 ]
 
 
@@ -335,7 +337,8 @@ class Signal(_Value, frozen=True):
     """One user signal. Exactly one of the four target ids is needed; `signal_id` is always set.
 
     `value` is the number on the sender's own scale, `raw_value` what was sent; `revoked` takes
-    an earlier signal with the same id back. `sentiment` is -1, 0 or 1.
+    an earlier signal with the same id back. `sentiment` is -1, 0 or 1. `confidence` in [0, 1] and
+    `reason`, in words, are set where the signal was not sent but inferred (`source` `inferred`).
     """
 
     signal_id: str
@@ -354,3 +357,33 @@ class Signal(_Value, frozen=True):
     user_id: str | None = None
     source: str = "signals"
     revoked: bool = False
+    confidence: float | None = None
+    reason: str | None = None
+
+
+INFERRED = "inferred"
+"""The `source` of signals that nobody sent: we saw them in what users did next."""
+
+
+class Turn(_Value, frozen=True):
+    """One request as a turn of its conversation, with what its user did about it.
+
+    `at` is when it started, fixed by its first version; `clicked` counts the documents of the
+    answer that were opened. Texts may be cut.
+    """
+
+    trace_id: str
+    at: datetime
+    question: str | None = None
+    answer: str | None = None
+    latency_ms: float | None = None
+    clicked: int = 0
+
+
+class Inferred(_Value, frozen=True):
+    """A signal seen in what users did next: on which turn, how sure (in [0, 1]) and why."""
+
+    trace_id: str
+    kind: SignalKind
+    confidence: float
+    reason: str

@@ -34,7 +34,7 @@ SHOWN_PROBLEMS = 5
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _FUTURE = timedelta(days=1)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_SENTIMENT: dict[SignalKind, int] = {
+SENTIMENT: dict[SignalKind, int] = {
     "thumbs_up": 1,
     "thumbs_down": -1,
     "copy": 1,
@@ -42,8 +42,11 @@ _SENTIMENT: dict[SignalKind, int] = {
     "rephrase": -1,
     "regenerate": -1,
     "abandon": -1,
+    "push_back": -1,
+    "repeated_clicks": 0,
     "comment": 0,
 }
+"""What a kind of signal says of the answer: good 1, bad -1, or neither."""
 _SCALES = {"-1..1": (-1.0, 1.0), "0..1": (0.0, 1.0), "1..5": (1.0, 5.0), "1..10": (1.0, 10.0)}
 _NEUTRAL = (0.4, 0.6)
 """The middle fifth of a scale says neither yes nor no: 3 of 1..5, 5 and 6 of 1..10."""
@@ -247,7 +250,7 @@ def _sentiment(body: _Body, value: float | None) -> int:
         return _rating_sentiment(0.0 if value is None else value, body.scale)
     if body.kind == "thumbs_up" and value is not None:
         return 1 if value > 0 else -1
-    return _SENTIMENT[body.kind]
+    return SENTIMENT[body.kind]
 
 
 def _rating_sentiment(value: float, scale: str | None) -> int:
