@@ -132,7 +132,7 @@ class MemoryConsumer:
         self.check_open()
         fail_once(self.journal.commit_failures)
         for partition, next_offset in next_offsets.items():
-            if partition != 0 or next_offset > (self.next or 0):
+            if partition != 0 or next_offset > self.position:
                 raise ValueError(f"partition {partition}, offset {next_offset} was never polled")
             positions = self.journal.log.positions
             positions[self.topic, self.group] = max(self.committed, next_offset)
@@ -156,11 +156,15 @@ class MemoryConsumer:
     def committed(self) -> int:
         return self.journal.log.positions[self.topic, self.group]
 
+    @property
+    def position(self) -> int:
+        """Offset of the next record to read."""
+        return self.committed if self.next is None else self.next
+
     def take(self, max_records: int) -> list[Record]:
         if self.journal.members[self.topic, self.group][0] is not self:
             return []
-        start = self.committed if self.next is None else self.next
-        records = self.journal.log.from_offset(self.topic, start)[:max_records]
+        records = self.journal.log.from_offset(self.topic, self.position)[:max_records]
         if records:
             self.next = records[-1].position.offset + 1
         return records
