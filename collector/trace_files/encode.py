@@ -40,6 +40,8 @@ def _span(span: Span) -> dict[str, Any]:
         "traceId": _id(span.trace_id, 16),
         "spanId": _id(span.span_id, 8),
         "parentSpanId": _id(span.parent_span_id, 8) if span.parent_span_id else "",
+        "traceState": span.trace_state,
+        "droppedAttributesCount": span.dropped_attributes,
         "name": span.name,
         "kind": span.kind,
         "startTimeUnixNano": span.start_ns,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collector.assembler import Assembler, Closed
 from collector.config import AssemblerConfig
-from collector.model import Span
+from collector.extract import extract
+from collector.model import LogRecord, RagRequest, Span, Trace
+from collector.otlp import collect_trace, decode_trace, encode_trace, merge_traces, version_of
 from collector.ports import Position
+from collector.trace_files import read
 from tests.fakes.spans import START_NS, span, span_id
 
 QUIET = 10.0
@@ -94,3 +101,67 @@ def test_many_tiny_spans_count_for_the_memory_they_take() -> None:
         assembler.add(tiny, [], Position(0, number), 40, now=0.0)
     assert len(assembler) < 6
     assert assembler.open_bytes <= 1 << 20
+
+
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = [
+    trace
+    for path in sorted(DATA.glob("*.pb"))
+    for trace in read([path])
+    if isinstance(extract(trace), RagRequest)
+]
+
+
+class Stored:
+    """What outlives a restart: the newest version of each trace, as the processor keeps it."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, int] = {}
+        self.telemetry: dict[str, bytes] = {}
+
+    def take(self, closed: list[Closed]) -> None:
+        for item in closed:
+            trace_id = item.trace.trace_id
+            before = self.telemetry.get(trace_id)
+            known = decode_trace(before) if before else item.trace
+            merged = merge_traces(item.trace, known)
+            version = version_of(merged)
+            assert version >= self.versions.get(trace_id, 0)
+            self.versions[trace_id] = version
+            self.telemetry[trace_id] = encode_trace(merged)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_order_split_repetition_pause_and_restart_gives_the_record_of_the_whole(
+    data: st.DataObject,
+) -> None:
+    trace: Trace = data.draw(st.sampled_from(RECORDED))
+    items: list[Span | LogRecord] = [*trace.spans, *trace.logs]
+    repeated = data.draw(st.lists(st.sampled_from(items), max_size=5))
+    order = data.draw(st.permutations([*items, *repeated]))
+    limits = AssemblerConfig(max_traces=data.draw(st.integers(1, 3)))
+    assembler, stored, now = Assembler(limits), Stored(), 0.0
+    while order:
+        size = data.draw(st.integers(1, 6))
+        batch, order = order[:size], order[size:]
+        spans = [item for item in batch if isinstance(item, Span)]
+        logs = [item for item in batch if isinstance(item, LogRecord)]
+        assembler.add(spans, logs, Position(0, int(now)), 300, now)
+        if data.draw(st.booleans()):  # another trace that may push this one out
+            other = Span(trace_id=f"{data.draw(st.integers(1, 4)):032x}", span_id=span_id(1))
+            assembler.add([other], [], Position(0, int(now)), 300, now)
+        now += data.draw(st.sampled_from([0.0, 1.0, 11.0, 130.0]))
+        stored.take(assembler.due(now))
+        if data.draw(st.integers(0, 4)) == 0:  # a stop, and a start that remembers nothing
+            stored.take(assembler.drain())
+            assembler = Assembler(limits)
+    stored.take(assembler.drain())
+    merged = decode_trace(stored.telemetry[trace.trace_id])
+    assert merged.spans == trace.spans
+    whole = collect_trace(trace.trace_id, trace.spans, trace.logs)
+    read_whole, read_merged = extract(whole), extract(merged)
+    assert isinstance(read_merged, RagRequest)
+    # Only that it was closed by a bound or a stop may be told apart.
+    flags = [flag for flag in read_merged.flags if flag != "partial"]
+    assert msgspec.structs.replace(read_merged, flags=flags) == read_whole
