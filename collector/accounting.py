@@ -16,14 +16,35 @@ from collector.telemetry import BoundedLabel, Metrics
 class Accounting:
     """Counts requests through their states and adds judged ones to the quality sums."""
 
-    def __init__(self, metrics: Metrics, max_services: int = 50) -> None:
+    def __init__(self, metrics: Metrics, fingerprint: str, max_services: int = 50) -> None:
         self._metrics = metrics
+        self._fingerprint = fingerprint
+        self._announced: set[tuple[str, str]] = set()
         self._service = BoundedLabel(max_services)
         metrics.accounting_difference.set_function(self._difference)
 
     def traffic_labels(self, request: RagRequest) -> tuple[str, str]:
         """Return the bounded (service, segment) labels of a request."""
         return self._service(request.service), request.segment or "unknown"
+
+    def announce(self, service: str | None, segment: str | None) -> None:
+        """Export the counters of a service and segment as 0 before anything is counted.
+
+        A counter that is first scraped with a value has no increase: what it counted before is
+        lost to every `increase()`. So known segments are announced at the start, new ones at sight.
+        """
+        labels = (self._service(service), segment or "unknown")
+        if labels in self._announced:
+            return
+        self._announced.add(labels)
+        m = self._metrics
+        for by_traffic in (m.requests, m.eligible, m.not_sampled, m.judged, m.waiting):
+            by_traffic.labels(*labels)
+        for by_judge in (
+            *(m.quality_judged, m.quality_w, m.quality_wl, m.quality_wll),
+            *(m.quality_w2, m.quality_w2l, m.quality_w2ll, m.quality_w_failed),
+        ):
+            by_judge.labels(*labels, self._fingerprint)
 
     def stored(self, row: StoredRequest, *, first: bool, newly_eligible: bool) -> None:
         """Count a request that is now durable.
@@ -34,6 +55,7 @@ class Accounting:
             newly_eligible: it is eligible and no earlier version of it was.
         """
         m, labels = self._metrics, self.traffic_labels(row.request)
+        self.announce(row.request.service, row.request.segment)
         if first:
             m.requests.labels(*labels).inc()
             if row.ineligible is not None:

@@ -117,7 +117,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             for topic in (TELEMETRY, SIGNALS, JUDGE)
         }
         dead_letters = DeadLetterFile(config.data_dir)
-        accounting = Accounting(metrics)
+        accounting = Accounting(metrics, judge.fingerprint)
+        reports = Reports(store, judge.fingerprint)
+        for service, segment in await reports.known_segments(clock.now()):
+            accounting.announce(service, segment)
         processor = Processor(
             consumer=consumers[TELEMETRY],
             journal=journal,
@@ -147,7 +150,6 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         for work in (worker.run, signals.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
-        reports = Reports(store, judge.fingerprint)
         http = _serve(
             stack,
             build_app(journal, config.receive, metrics, resolved.secrets.ingest_token),

@@ -6,6 +6,7 @@ Everything is plain data that turns into JSON; the command line, the page and th
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 from collector.ports import Store
@@ -99,6 +100,12 @@ class Reports:
                 conversation_of(row, rows) for row, rows in zip(ranked, turns, strict=True)
             ],
         }
+
+    async def known_segments(self, now: datetime) -> list[tuple[str, str]]:
+        """Return (service, segment) of the traffic of the last week."""
+        parameters = self._parameters(Window(now - timedelta(weeks=1), now), "")
+        rows = await self._store.rows("accounting", parameters | {"scorer": SCORER})
+        return [(row["service"], row["segment"]) for row in rows]
 
     async def signals(self, window: Window, segment: str = "") -> list[dict[str, Any]]:
         """Return counts of signals by segment and kind."""

@@ -76,7 +76,7 @@ class Pipeline:
         """Run until the block ends, then stop in order: processor first, then the worker."""
         self.metrics = Metrics(CollectorRegistry())
         self.journal = MemoryJournal(self.log)
-        accounting = Accounting(self.metrics)
+        accounting = Accounting(self.metrics, self.judge.fingerprint)
         clock = SystemClock()
         processor = Processor(
             consumer=await self.journal.consumer(TELEMETRY, "g"),

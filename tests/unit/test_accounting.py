@@ -48,7 +48,7 @@ def difference(metrics: Metrics) -> float | None:
 
 
 def test_a_request_moves_from_waiting_to_judged_with_its_weight(metrics: Metrics) -> None:
-    accounting = Accounting(metrics)
+    accounting = Accounting(metrics, "f")
     labels = {"service": "bot", "segment": "lookup"}
     accounting.stored(row(), first=True, newly_eligible=True)
     assert value(metrics, "requests_waiting", **labels) == 1
@@ -68,33 +68,33 @@ def test_a_request_moves_from_waiting_to_judged_with_its_weight(metrics: Metrics
     ("outcome", "weight"),
     [
         (judgement(None, "failed", "timeout"), 4.0),
-        (judgement(None, "unscored", "no_claims"), None),
+        (judgement(None, "unscored", "no_claims"), 0.0),
     ],
 )
 def test_a_failure_is_counted_with_its_cause_and_is_no_score(
     metrics: Metrics, outcome: Judgement, weight: float | None
 ) -> None:
-    accounting = Accounting(metrics)
+    accounting = Accounting(metrics, "f")
     accounting.stored(row(), first=True, newly_eligible=True)
     accounting.finished(TASK, outcome)
     labels = {"service": "bot", "segment": "lookup"}
     assert value(metrics, "requests_failed_total", **labels, reason=outcome.reason or "") == 1
     assert value(metrics, "faithfulness_failed_weight_total", **labels, judge="f") == weight
-    assert value(metrics, "faithfulness_judged_total", **labels, judge="f") is None
+    assert value(metrics, "faithfulness_judged_total", **labels, judge="f") == 0
     assert difference(metrics) == 0
 
 
 def test_what_cannot_be_judged_is_no_part_of_the_accounting(metrics: Metrics) -> None:
-    Accounting(metrics).stored(row(ineligible="no_claims"), first=True, newly_eligible=False)
+    Accounting(metrics, "f").stored(row(ineligible="no_claims"), first=True, newly_eligible=False)
     labels = {"service": "bot", "segment": "lookup"}
     assert value(metrics, "requests_total", **labels) == 1
     assert value(metrics, "requests_ineligible_total", **labels, reason="no_claims") == 1
-    assert value(metrics, "requests_eligible_total", **labels) is None
+    assert value(metrics, "requests_eligible_total", **labels) == 0
     assert difference(metrics) == 0
 
 
 def test_work_left_by_an_earlier_process_is_carried_over(metrics: Metrics) -> None:
-    accounting = Accounting(metrics)
+    accounting = Accounting(metrics, "f")
     accounting.carried(TASK)
     assert difference(metrics) == 0
     accounting.finished(TASK, judgement(1.0))
@@ -102,15 +102,22 @@ def test_work_left_by_an_earlier_process_is_carried_over(metrics: Metrics) -> No
 
 
 def test_a_forgotten_request_shows_in_the_difference(metrics: Metrics) -> None:
-    accounting = Accounting(metrics)
+    accounting = Accounting(metrics, "f")
     accounting.stored(row(), first=True, newly_eligible=True)
     metrics.waiting.labels("bot", "lookup").dec()
     assert difference(metrics) == 1
 
 
 def test_services_are_bounded(metrics: Metrics) -> None:
-    accounting = Accounting(metrics, max_services=2)
+    accounting = Accounting(metrics, "f", max_services=2)
     for service in ("a", "b", "c", None):
         request = RagRequest(trace_id="a", service=service, segment="s")
         names = accounting.traffic_labels(request)
         assert names[0] == {"a": "a", "b": "b", "c": "other", None: "unknown"}[service]
+
+
+def test_counters_are_there_as_zero_before_they_count(metrics: Metrics) -> None:
+    Accounting(metrics, "f").announce("bot", "lookup")
+    labels = {"service": "bot", "segment": "lookup"}
+    assert value(metrics, "requests_judged_total", **labels) == 0
+    assert value(metrics, "faithfulness_weighted_loss_total", **labels, judge="f") == 0

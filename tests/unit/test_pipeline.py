@@ -53,7 +53,7 @@ class Rig:
             store=self.store,
             score=lambda _: self.local,
             dead_letters=self.letters,
-            accounting=Accounting(self.metrics),
+            accounting=Accounting(self.metrics, "f"),
             metrics=self.metrics,
             config=self.config,
             clock=SystemClock(),
