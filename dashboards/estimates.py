@@ -45,7 +45,7 @@ def _row(accounting: list[Row], sums: list[Row], trust: Mapping[str, str]) -> di
     counted: dict[str, Any] = {key: sum(int(row[key]) for row in accounting) for key in _COUNTS}
     counted["failed"] = _add_maps(row["failed"] for row in accounting)
     counted["ineligible"] = _add_maps(row["ineligible"] for row in accounting)
-    added = sum((_sums(row) for row in sums), start=Sums())
+    added = sum((sums_of(row) for row in sums), start=Sums())
     result = estimate(added)
     hidden = result.display in ("no_data", "hidden")
     return {
@@ -67,7 +67,8 @@ def _row(accounting: list[Row], sums: list[Row], trust: Mapping[str, str]) -> di
     }
 
 
-def _sums(row: Row) -> Sums:
+def sums_of(row: Row) -> Sums:
+    """Return the additive sums in a row of the query `estimate_sums`."""
     return Sums(
         n=int(row["n"]),
         **{

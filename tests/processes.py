@@ -36,7 +36,12 @@ class AgentProcess:
         self._config = folder / "groundwatch.yaml"
         self._environ = {**os.environ, **(environ or {})}
         YAML(typ="safe", pure=True).dump(
-            {"data_dir": str(self.data_dir), "listen": LISTEN, **config}, self._config
+            {
+                "data_dir": str(self.data_dir),
+                **config,
+                "listen": LISTEN | config.get("listen", {}),
+            },
+            self._config,
         )
         self.process: subprocess.Popen[bytes] | None = None
         self.urls: dict[str, str] = {}

@@ -7,14 +7,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.bench.end_to_end import send
 from tests.bench.load import bodies
-from tests.processes import AgentProcess, free_port
+from tests.processes import AgentProcess
+from tests.prometheus_server import Prometheus
 
 pytestmark = pytest.mark.prometheus
 
@@ -22,72 +22,6 @@ IDENTITY = "sum({__name__=~'groundwatch_requests_(eligible_total|carried_over)'}
     f" - (sum(groundwatch_requests_{state}) or vector(0))"
     for state in ("not_sampled_total", "judged_total", "failed_total", "waiting")
 )
-
-
-class Prometheus:
-    """A real server that scrapes one target every 200 ms."""
-
-    def __init__(self, folder: Path, target: str) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
-        self._log = folder / "prometheus.log"
-        config = folder / "prometheus.yml"
-        config.write_text(
-            "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
-            "scrape_configs:\n"
-            f"  - {{job_name: groundwatch, static_configs: [{{targets: ['{target}']}}]}}\n"
-        )
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={config}",
-                    f"--storage.tsdb.path={folder / 'tsdb'}",
-                    f"--web.listen-address={self.url.removeprefix('http://')}",
-                    "--log.level=debug",
-                ],
-                stdout=log,
-                stderr=log,
-            )
-
-    def query(self, promql: str) -> list[dict[str, Any]]:
-        answer = httpx.get(
-            f"{self.url}/api/v1/query", params={"query": promql}, timeout=10, trust_env=False
-        )
-        found: list[dict[str, Any]] = answer.json()["data"]["result"]
-        return found
-
-    def samples(self, promql: str, since: float) -> list[float]:
-        answer = httpx.get(
-            f"{self.url}/api/v1/query_range",
-            params={"query": promql, "start": since, "end": time.time(), "step": "0.2"},
-            timeout=10,
-            trust_env=False,
-        )
-        return [float(v) for s in answer.json()["data"]["result"] for _, v in s["values"]]
-
-    def complaints(self) -> list[str]:
-        lines = self._log.read_text().splitlines()
-        scraping = [line for line in lines if "scrape" in line]
-        return [
-            line
-            for line in scraping
-            if "level=warn" in line or "level=error" in line or "failed" in line.lower()
-        ]
-
-    def wait_until_up(self) -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                if any(r["value"][1] == "1" for r in self.query("up")):
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(self._log.read_text()[-2000:])
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
 
 
 @pytest.fixture
@@ -99,10 +33,7 @@ def agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def test_the_accounting_adds_up_at_every_scrape(agent: AgentProcess, tmp_path: Path) -> None:
-    target = agent.urls["metrics"].removeprefix("http://").removesuffix("/metrics")
-    prometheus = Prometheus(tmp_path, target)
-    try:
-        prometheus.wait_until_up()
+    with Prometheus(tmp_path, [target(agent)]) as prometheus:
         started = time.time()
         payloads = list(bodies(40, 10))
         asyncio.run(send(agent.urls["otlp_http"], payloads))
@@ -124,8 +55,10 @@ def test_the_accounting_adds_up_at_every_scrape(agent: AgentProcess, tmp_path: P
         )
         assert float(mean["value"][1]) == pytest.approx(totals["estimate"], abs=1e-9)
         assert prometheus.complaints() == []
-    finally:
-        prometheus.stop()
+
+
+def target(agent: AgentProcess) -> str:
+    return agent.urls["metrics"].removeprefix("http://").removesuffix("/metrics")
 
 
 def test_the_exposition_passes_promtool(agent: AgentProcess) -> None:
