@@ -7,7 +7,7 @@ CHECKED := collector scorers sinks dashboards tests
 
 .PHONY: help
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 .PHONY: setup
 setup: $(VENV)/.ready ## Make the virtual environment, as locked
@@ -28,6 +28,10 @@ demo: setup ## Watch a small RAG assistant with planted failures; Ctrl-C ends it
 .PHONY: test
 test: setup ## Run all tests
 	@$(BIN)/pytest -q
+
+.PHONY: test-live-conventions
+test-live-conventions: setup ## Try the current releases of tracing libraries (2 GB, minutes)
+	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.conventions
 
 .PHONY: check
 check: setup ## Lint, types, import contract, generated parts of the README

@@ -216,6 +216,8 @@ def _list_in(value: Any, depth: int, *, strict: bool) -> list[Any] | None:
         return _checked(list(value), depth, strict=strict)
     if not isinstance(value, Mapping):
         return None
+    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
+        value = value["kwargs"]  # an object of LangChain, in its own encoding
     columns = _of_columns(value)
     if columns is not None:
         return columns

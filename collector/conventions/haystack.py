@@ -1,4 +1,4 @@
-"""Haystack's own tracer: `haystack.component.*` and `haystack.pipeline.*`, values in JSON.
+"""Haystack's own tracer: `haystack.{component,pipeline,agent}.*`, values in JSON.
 
 The stage follows from the class of the component. Source: https://github.com/deepset-ai/haystack
 """
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from collector.conventions.common import present
-from collector.conventions.facts import Facts, Kind
+from collector.conventions.facts import Facts, Kind, Payloads
 from collector.conventions.numbers import first_integer, integer, text
 from collector.conventions.payloads import nested
 from collector.model import Attributes, Span
@@ -28,6 +28,12 @@ _SUFFIXES: tuple[tuple[str, Kind], ...] = (
     ("Agent", "agent"),
     ("Evaluator", "evaluation"),
 )
+_PARTS: tuple[tuple[str, Kind], ...] = (
+    ("haystack.pipeline", "chain"),
+    ("haystack.agent", "agent"),
+    ("haystack.agent.step.llm", "llm"),
+    ("haystack.agent.step.tool", "tool"),
+)
 _START_UP = "haystack.tracing.auto_enable"
 
 
@@ -39,13 +45,12 @@ def read(span: Span) -> Facts | None:
     component = attributes.get("haystack.component.type")
     if isinstance(component, str):
         return _component(component, attributes)
-    if span.name.startswith("haystack.") and "haystack.pipeline.input_data" in attributes:
-        return Facts(
-            conventions=(NAME,),
-            kind="chain",
-            input=present(attributes, "haystack.pipeline.input_data"),
-            output=present(attributes, "haystack.pipeline.output_data"),
-        )
+    for prefix, kind in _PARTS:
+        given = present(attributes, f"{prefix}.input", f"{prefix}.input_data")
+        returned = present(attributes, f"{prefix}.output", f"{prefix}.output_data")
+        if given or returned:
+            name = text(attributes.get("haystack.tool.name")) if kind == "tool" else None
+            return _call(given, returned) if kind == "llm" else _step(kind, name, given, returned)
     return None
 
 
@@ -53,24 +58,32 @@ def _component(component: str, attributes: Attributes) -> Facts:
     kind: Kind = next((kind for suffix, kind in _SUFFIXES if component.endswith(suffix)), "chain")
     given = present(attributes, "haystack.component.input")
     returned = present(attributes, "haystack.component.output")
-    if kind != "llm":
-        return Facts(
-            conventions=(NAME,),
-            kind=kind,
-            name=component,
-            input=given,
-            output=returned,
-            query=given,
-            documents=returned if kind != "embedding" else (),
-        )
+    if kind == "llm":
+        return _call(given, returned, component)
+    return _step(kind, component, given, returned)
+
+
+def _step(kind: Kind, name: str | None, given: Payloads, returned: Payloads) -> Facts:
+    return Facts(
+        conventions=(NAME,),
+        kind=kind,
+        name=name,
+        input=given,
+        output=returned,
+        query=given,
+        documents=returned if kind != "embedding" else (),
+    )
+
+
+def _call(given: Payloads, returned: Payloads, name: str | None = None) -> Facts:
     meta = reply_meta(nested(returned[0]) if returned else None)
     usage = nested(meta.get("usage"))
     usage = usage if isinstance(usage, Mapping) else {}
     details = usage.get("prompt_tokens_details")
     return Facts(
         conventions=(NAME,),
-        kind=kind,
-        name=component,
+        kind="llm",
+        name=name,
         input=given,
         output=returned,
         input_messages=given,

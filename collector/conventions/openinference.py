@@ -35,6 +35,8 @@ _KINDS: dict[str, Kind] = {
     "GUARDRAIL": "chain",
 }
 _RESPONSE_ID = re.compile(r'"id":\s*"((?:chatcmpl|resp|msg|gen)[-_][\w-]{1,100})"')
+_STREAM_READER = ".write_response_to_history"
+"""What LlamaIndex also calls an LLM: it only reads the stream of one."""
 _FIRST_TOKEN = "First Token Stream Event"  # noqa: S105  a name of an event
 
 
@@ -76,6 +78,8 @@ def _kind(span: Span) -> Kind | None:
     attributes = span.attributes
     name = attributes.get("openinference.span.kind")
     if isinstance(name, str) and name:
+        if span.name.endswith(_STREAM_READER):
+            return "chain"
         return _KINDS.get(name.upper(), "chain")
     if not any(key.startswith(_MARKS) for key in attributes):
         return None

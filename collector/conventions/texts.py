@@ -41,6 +41,7 @@ _QUESTION_KEYS = (
     "input",
     "inputs",
     "input_text",
+    "input_str",
     "text",
     "content",
     "contents",

@@ -62,7 +62,7 @@ def record_of(
         service=text(root.span.resource.get("service.name")),
         conventions=_conventions(tree),
         started_at=_utc(root.start_ns),
-        latency_ms=root.latency_ms,
+        latency_ms=_latency_ms(root, content.final),
         ttft_ms=_first(answering[:1], lambda f: f.ttft_ms),
         conversation_id=first_of(near, lambda f: f.conversation_id, SESSION_KEYS),
         user_id=first_of(near, lambda f: f.user_id, USER_KEYS),
@@ -139,6 +139,23 @@ def _marked(documents: list[Document], citations: list[int]) -> list[Document]:
     if not citations:
         return documents
     return [msgspec.structs.replace(d, cited=d.rank in citations) for d in documents]
+
+
+def _latency_ms(root: Node, final: Node | None) -> float | None:
+    """Return the time to the end of the answer.
+
+    A root that ended before the answer of its own process began to come only handed a stream out.
+    """
+    latency = root.latency_ms
+    if latency is None or final is None or final.latency_ms is None:
+        return latency
+    if final.span.resource != root.span.resource:
+        return latency
+    first_token_ms = final.facts.ttft_ms if final.facts else None
+    began_ns = final.start_ns + (first_token_ms or 0) * 1e6
+    if began_ns <= root.end_ns:
+        return latency
+    return (max(began_ns, final.end_ns) - root.start_ns) / 1e6
 
 
 def _utc(time_ns: int) -> datetime | None:

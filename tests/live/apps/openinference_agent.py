@@ -1,0 +1,12 @@
+"""An agent of LangChain that searches by a tool, traced by OpenInference."""
+
+from langchain_agent import ask
+from openinference.instrumentation import using_attributes
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from shop import SESSION, USER
+from tracing import provider
+
+if __name__ == "__main__":
+    LangChainInstrumentor().instrument(tracer_provider=provider())
+    with using_attributes(session_id=SESSION, user_id=USER):
+        print(ask())
