@@ -12,6 +12,7 @@ sentence about the same thing. Weights and thresholds were set by hand and check
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import NamedTuple
 
@@ -79,7 +80,8 @@ class LexicalJudge:
 
     async def judge(self, request: RagRequest) -> Judgement:
         """Return the judgement; its score is supported claims / claims."""
-        result = lexical_score(request)
+        # In a thread: a long answer would hold up the receivers in the same event loop.
+        result = await asyncio.to_thread(lexical_score, request)
         return Judgement(
             trace_id=request.trace_id,
             scorer="faithfulness",

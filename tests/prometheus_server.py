@@ -69,7 +69,7 @@ class Prometheus:
         return [float(v) for s in answer.json()["data"]["result"] for _, v in s["values"]]
 
     def complaints(self) -> list[str]:
-        """Return what it logged about the exposition. A late answer is not the exposition's fault."""
+        """Return what it logged about the exposition; a late answer is no fault of that."""
         return [
             line
             for line in self._log.read_text().splitlines()
