@@ -23,7 +23,7 @@ def is_evaluation(span: Span) -> bool:
     attributes = span.attributes
     if span.scope_name in _SCOPES or span.name in _NAMES:
         return True
-    if any(mark in attributes for mark in _MARKS):
+    if not attributes.keys().isdisjoint(_MARKS):
         return True
     if attributes.get("ai.observability.span_type") in _TRULENS:
         return True
