@@ -46,6 +46,21 @@ app.add_typer(golden_app, name="golden")
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file; without one all defaults hold.")
 ]
+TraceFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Files of traces or logs: OTLP, Langfuse, Jaeger.",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+    ),
+]
+LogFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--logs", help="OTLP log files beside them.", exists=True, dir_okay=False, readable=True
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SinceOption = Annotated[str, typer.Option(help="Span of time that ends now: 90m, 24h, 7d, 2w.")]
 WeekOption = Annotated[str | None, typer.Option(help="An ISO week instead, such as 2026-W48.")]
@@ -109,10 +124,7 @@ def migrate(
 
 
 @app.command(epilog="Example: groundwatch extract trace.json --logs logs.json")
-def extract(
-    files: Annotated[list[Path], typer.Argument(help="Trace files: OTLP, Langfuse, Jaeger.")],
-    logs: Annotated[list[Path] | None, typer.Option(help="OTLP log files beside them.")] = None,
-) -> None:
+def extract(files: TraceFiles, logs: LogFiles = None) -> None:
     """Print the requests found in trace files, as JSON, in order of start time."""
     from collector import trace_files
     from collector.extract import extract as extract_request
@@ -125,9 +137,38 @@ def extract(
     print(msgspec.json.format(msgspec.json.encode(requests), indent=1).decode())
 
 
+@app.command(epilog="Example: groundwatch doctor trace.json, or: groundwatch doctor --live")
+def doctor(
+    files: TraceFiles = [],  # noqa: B006 - typer reads it only
+    logs: LogFiles = None,
+    config: ConfigOption = None,
+    since: SinceOption = "24h",
+    *,
+    live: Annotated[bool, typer.Option("--live", help="Look at what the agent stored.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what traces lack for being monitored, how often, and the setting that cures it."""
+    from collector.doctor import diagnose_files, lines
+    from collector.remote import report as ask
+
+    if bool(files) == live:
+        raise typer.BadParameter("give trace files, or --live for what the agent stored")
+    found = (
+        _run(ask(load(config), "doctor", _window(since, None)))
+        if live
+        else diagnose_files(files, logs or [])
+    )
+    if as_json:
+        _print_json(found)
+    else:
+        print("\n".join(lines(found)))
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Example: groundwatch send trace.json --endpoint http://127.0.0.1:4318")
 def send(
-    files: Annotated[list[Path], typer.Argument(help="Trace or log files.")],
+    files: TraceFiles,
     endpoint: Annotated[str, typer.Option(help="OTLP/HTTP address of the agent.")] = (
         "http://127.0.0.1:4318"
     ),

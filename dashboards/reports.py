@@ -9,6 +9,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+from collector.doctor import diagnose_rows
 from collector.ports import Store
 from dashboards.candidates import candidate_of
 from dashboards.estimates import segment_rows, total_row
@@ -34,7 +35,7 @@ class Reports:
         self._store = store
         self.fingerprint = fingerprint
 
-    names = ("estimates", "review", "candidates", "signals")
+    names = ("estimates", "review", "candidates", "signals", "doctor")
 
     async def named(self, name: str, window: Window, **options: Any) -> dict[str, Any]:
         """Return one of the reports in `names`, as the API and the command line ask for them.
@@ -46,6 +47,8 @@ class Reports:
             return {"candidates": await self.candidates(window, **options)}
         if name == "signals":
             return {"signals": await self.signals(window, **options)}
+        if name == "doctor":
+            return await self.doctor(window, **options)
         if name == "review":
             return await self.review(window, **options)
         return await self.estimates(window, **options)
@@ -112,6 +115,11 @@ class Reports:
         asked = {"since": window.since, "until": window.until}
         rows = await self._store.rows("signals_summary", asked)
         return [row for row in rows if segment in ("", row["segment"])]
+
+    async def doctor(self, window: Window, segment: str = "") -> dict[str, Any]:
+        """Return what the stored requests lack for being monitored, and how to get it."""
+        asked = {"since": window.since, "until": window.until, "segment": segment}
+        return diagnose_rows(await self._store.rows("doctor", asked))
 
     async def candidates(
         self, window: Window, segment: str = "", limit: int = 50

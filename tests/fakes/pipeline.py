@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -16,7 +17,9 @@ from collector.pipeline import LocalScore, Processor
 from collector.ports import JUDGE, TELEMETRY, Entry, Record, Store
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
+from collector.trace_files import bodies
 from collector.trace_files.encode import body_of_spans
+from scorers.faithfulness import unscored_reason
 from scorers.judge.worker import JudgeWorker
 from tests.fakes.journal import MemoryJournal, MemoryLog
 
@@ -82,7 +85,7 @@ class Pipeline:
             consumer=await self.journal.consumer(TELEMETRY, "g"),
             journal=self.journal,
             store=self.store,
-            score=lambda request: LocalScore(0.5, None if request.documents else "no_context"),
+            score=lambda request: LocalScore(0.5, unscored_reason(request)),
             dead_letters=self.letters,
             accounting=accounting,
             metrics=self.metrics,
@@ -117,6 +120,15 @@ class Pipeline:
         """Append each batch of spans as one OTLP body."""
         bodies = [body_of_spans(list(batch)) for batch in batches]
         await self.journal.append([Entry(TELEMETRY, "otlp_traces", "", body) for body in bodies])
+
+    async def send_file(self, path: Path) -> None:
+        """Append what a trace or log file holds."""
+        await self.journal.append(
+            [
+                Entry(TELEMETRY, "otlp_traces" if kind == "traces" else "otlp_logs", "", body)
+                for kind, body in bodies(path)
+            ]
+        )
 
     def waiting(self, topic: str) -> int:
         """Return how many records of a topic are not committed."""
