@@ -107,14 +107,16 @@ def _parse_traces(body: bytes, content_type: str) -> _Parsed:
     for _, scope in _span_scopes(kept):
         if all(_ids_are_fine(span.trace_id, span.span_id) for span in scope.spans):
             continue
-        for index in range(len(scope.spans) - 1, -1, -1):
-            span = scope.spans[index]
-            if _ids_are_fine(span.trace_id, span.span_id):
-                continue
-            changed = True
-            if not _repair_ids(span):
-                del scope.spans[index]
-                bad += 1
+        changed = True
+        readable = [
+            span
+            for span in scope.spans
+            if _ids_are_fine(span.trace_id, span.span_id) or _repair_ids(span)
+        ]
+        bad += len(scope.spans) - len(readable)
+        # As a whole: taking them out one by one takes ever longer the more there are.
+        del scope.spans[:]
+        scope.spans.extend(readable)
     reason = parsed.reason or (_NO_ID if bad else None)
     return _Parsed(kept, changed, parsed.rejected + bad, reason)
 
@@ -279,6 +281,7 @@ def _span(span: trace_pb2.Span, scope_name: str, resource: Attributes) -> Span:
                 attributes=attributes_of(event.attributes),
             )
             for event in span.events
+            if event.name or event.attributes  # an empty one takes two bytes here, and 150 there
         ],
         status_code=status.code,
         status_message=status.message,
