@@ -62,7 +62,7 @@ class Accounting:
                 m.ineligible.labels(*labels, row.ineligible).inc()
         if newly_eligible:
             m.eligible.labels(*labels).inc()
-            if row.decision.sampled:
+            if row.decision.at_first.sampled:
                 m.waiting.labels(*labels).inc()
             else:
                 m.not_sampled.labels(*labels).inc()

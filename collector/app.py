@@ -22,11 +22,12 @@ from collector.accounting import Accounting
 from collector.config import Config, Resolved
 from collector.errors import DependencyError
 from collector.journal.sqlite import SqliteJournal
-from collector.pipeline import LocalScore, Processor, SignalWriter
+from collector.pipeline import LocalScore, Processor
 from collector.ports import JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
 from collector.server import HttpServer
+from collector.signal_writer import SignalWriter
 from collector.telemetry import Metrics
 from collector.timing import Clock, Deadline, SystemClock
 from dashboards.reports import Reports
@@ -143,7 +144,15 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             metrics=metrics,
             clock=clock,
         )
-        signals = SignalWriter(consumers[SIGNALS], store, dead_letters, metrics)
+        signals = SignalWriter(
+            consumer=consumers[SIGNALS],
+            journal=journal,
+            store=store,
+            dead_letters=dead_letters,
+            metrics=metrics,
+            config=config,
+            clock=clock,
+        )
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
         await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))

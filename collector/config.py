@@ -37,6 +37,13 @@ class ListenConfig(_Section):
     review: Address = Field("127.0.0.1:8088", description="review page, JSON API, health checks")
 
 
+FeedbackScale = Literal["thumbs", "comment", "-1..1", "0..1", "1..5", "1..10", "0..10"]
+"""How to read a score by its name: as a thumb, a comment, or a rating on that scale."""
+
+Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
+"""What a browser sends as Origin: scheme, host and port, or * for any."""
+
+
 class ReceiveConfig(_Section):
     """Limits and login of the receivers."""
 
@@ -45,6 +52,15 @@ class ReceiveConfig(_Section):
     )
     ingest_token_env: str | None = Field(
         None, description="environment variable with the bearer token that senders must show"
+    )
+    cors_origins: list[Origin] = Field(
+        default_factory=list,
+        description="web pages, as https://app.example.com, that may post signals from a browser",
+    )
+    feedback: dict[str, FeedbackScale] = Field(
+        default_factory=dict,
+        description="scores of other clients that users give, by name, and how to read them: "
+        "thumbs, comment or a scale such as 1..5",
     )
 
 
@@ -84,6 +100,12 @@ class SamplingConfig(_Section):
     """Which requests are judged."""
 
     rate: float = Field(1.0, gt=0, le=1, description="share of requests that is judged")
+    signal_rate: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of requests with a signal that says no that is judged, if above rate",
+    )
     salt: str = Field(
         "groundwatch-1", min_length=1, description="salt of the sampling hash; stored by its name"
     )

@@ -199,7 +199,12 @@ class Decision(_Value, frozen=True):
     """The sampling decision of one request, fixed when it is first made.
 
     `probability` is the inclusion probability of the request (0 < p <= 1), the product of any
-    upstream head sampling and ours; `uniform` is the hash of salt and trace id in [0, 1).
+    upstream head sampling (`upstream`) and ours; `uniform` is the hash of salt and trace id in
+    [0, 1).
+
+    A signal that says no may raise the probability later, under the same hash. The decision then
+    holds what counts for any estimate by now, and in `first_probability` and `first_sampled` what
+    it was before, None where nothing was raised.
     """
 
     sampled: bool
@@ -208,6 +213,22 @@ class Decision(_Value, frozen=True):
     stratum: str
     salt: str
     decided_at: datetime
+    upstream: float = 1.0
+    first_probability: float | None = None
+    first_sampled: bool | None = None
+
+    @property
+    def at_first(self) -> Decision:
+        """The decision as it was before any signal raised it: what Prometheus has counted."""
+        if self.first_probability is None:
+            return self
+        return msgspec.structs.replace(
+            self,
+            sampled=bool(self.first_sampled),
+            probability=self.first_probability,
+            first_probability=None,
+            first_sampled=None,
+        )
 
 
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NOT_FOUND"]
@@ -291,7 +312,7 @@ class StoredRequest(_Value, frozen=True):
     trace supersedes an earlier one. `lexical_score` is the free local score in [0, 1], None
     where it is undefined. `ineligible` is None for a request whose answer can be judged, else a
     reason of `UNSCORED_REASONS`. `telemetry` is the encoded `Trace`, kept while late spans
-    may come.
+    may come. `span_ids` are those of its spans that signals can name, at most `MAX_SPAN_IDS`.
     """
 
     request: RagRequest
@@ -300,6 +321,11 @@ class StoredRequest(_Value, frozen=True):
     lexical_score: float | None = None
     ineligible: str | None = None
     telemetry: bytes = b""
+    span_ids: list[str] = []
+
+
+MAX_SPAN_IDS = 256
+"""Span ids kept with a request."""
 
 
 class JudgeTask(_Value, frozen=True):
@@ -334,10 +360,12 @@ SignalKind = Literal[
 
 
 class Signal(_Value, frozen=True):
-    """One user signal. Exactly one of the four target ids is needed; `signal_id` is always set.
+    """One user signal. `signal_id` is always set, and with it at least one of the five target ids.
 
-    `value` is the number on the sender's own scale, `raw_value` what was sent; `revoked` takes
-    an earlier signal with the same id back. `sentiment` is -1, 0 or 1. `confidence` in [0, 1] and
+    `value` is the number on the sender's own scale, `raw_value` what was sent and `scale` the
+    scale of a rating, as given or as read; `name` is what the sender calls the score. `revoked`
+    takes an earlier signal with the same id back: only then no target is needed, or where a signal
+    changes an earlier one. `sentiment` is -1, 0 or 1. `confidence` in [0, 1] and
     `reason`, in words, are set where the signal was not sent but inferred (`source` `inferred`).
     """
 
@@ -359,6 +387,9 @@ class Signal(_Value, frozen=True):
     revoked: bool = False
     confidence: float | None = None
     reason: str | None = None
+    span_id: str | None = None
+    name: str | None = None
+    scale: str | None = None
 
 
 INFERRED = "inferred"

@@ -5,10 +5,12 @@ The order of one batch, on which the guarantees rest:
     1  rows are built from the closed traces, merged with what the store knows of them
     2  rows are durably written to the store
     3  judge tasks are durably appended to the journal
-    4  the positions of the traces are released; the watermark below them is committed
+    4  users' complaints that came before a row raise its decision, in a row and a task of its own
+    5  the positions of the traces are released; the watermark below them is committed
 
 A crash between any two steps replays from the last commit; rows are idempotent by trace id and
-version, tasks by trace id, fingerprint and version.
+version, tasks by trace id, fingerprint and version. Feedback found in telemetry goes to the journal
+like any signal, before the position it came from is released.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -33,12 +36,20 @@ from collector.errors import (
     TransientDependencyError,
 )
 from collector.extract import extract
-from collector.model import JudgeTask, NotARequest, RagRequest, Signal, StoredRequest, Trace
+from collector.late_draws import LateDraws, first_task, task_entry, version_with
+from collector.model import (
+    MAX_SPAN_IDS,
+    JudgeTask,
+    NotARequest,
+    RagRequest,
+    Signal,
+    StoredRequest,
+    Telemetry,
+    Trace,
+)
 from collector.ports import (
-    JUDGE,
     Consumer,
     DeadLetters,
-    Entry,
     Journal,
     Known,
     Position,
@@ -48,6 +59,13 @@ from collector.ports import (
 from collector.redaction import redacted, without_texts
 from collector.sampling import decide
 from collector.segments import Segmenter
+from collector.signals import (
+    Client,
+    is_evaluation,
+    may_hold_signals,
+    signal_entries,
+    signals_in,
+)
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
 
@@ -74,6 +92,13 @@ class _Built(NamedTuple):
     def is_news(self) -> bool:
         """Whether the row says more than what is stored."""
         return self.known is None or self.row.version > self.known.version
+
+
+class _Told(NamedTuple):
+    """Feedback that came as telemetry, and the position that waits until it is passed on."""
+
+    position: Position
+    signals: list[Signal]
 
 
 class Processor:
@@ -103,6 +128,8 @@ class Processor:
         self._clock = clock
         self._assembler = Assembler(config.assembler)
         self._segmenter = Segmenter(config.segments)
+        self._late_draws = LateDraws(store, journal, config, metrics, clock)
+        self._complaints: list[tuple[str, Position]] = []
         self._acks = Acks()
         # Held while a thread works on the assembler or the acks.
         self._lock = asyncio.Lock()
@@ -132,18 +159,29 @@ class Processor:
     async def _read(self, stop: asyncio.Event, patiently: Patience) -> None:
         while not stop.is_set():
             self._metrics.loop_timestamp.labels("read").set(self._clock.now().timestamp())
-            if self._assembler.evicted > 2 * self._config.store.flush_rows:
+            if self._behind > 2 * self._config.store.flush_rows:
                 # Storing is behind: reading on would only move the backlog into memory.
                 await asyncio.sleep(0.02)
                 continue
             records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
             if records:
                 async with self._lock:
-                    await asyncio.to_thread(self._take_in, records)
+                    told = await asyncio.to_thread(self._take_in, records)
+                await self._pass_on(told, patiently)
 
-    def _take_in(self, records: Sequence[Record]) -> None:
+    @property
+    def _behind(self) -> int:
+        """What is read and waits to be stored, with no more to come."""
+        return self._assembler.evicted + len(self._complaints)
+
+    def _take_in(self, records: Sequence[Record]) -> list[_Told]:
+        """Hand spans and log records to the assembler; return the feedback among them."""
+        told = []
         for record in records:
             self._acks.read(record.position)
+            if record.kind == "complaint":
+                self._complaints.append((record.key, record.position))
+                continue
             try:
                 traces = record.kind == "otlp_traces"
                 decode = otlp.decode_traces if traces else otlp.decode_logs
@@ -152,10 +190,15 @@ class Processor:
                 self._dead_letters.append(record, "malformed")
                 self._metrics.dead_letters.labels("malformed").inc()
             else:
+                if feedback := self._feedback(telemetry, record):
+                    told.append(_Told(record.position, feedback))
+                    self._acks.hold(record.position)
+                # A score is no part of the trace it is about, and must not open it again.
+                logs = [log for log in telemetry.logs if not is_evaluation(log)]
                 items = len(telemetry.spans) + len(telemetry.logs)
                 holders = self._assembler.add(
                     telemetry.spans,
-                    telemetry.logs,
+                    logs,
                     record.position,
                     len(record.body) // max(items, 1),
                     self._clock.monotonic(),
@@ -163,6 +206,29 @@ class Processor:
                 for _ in range(holders):
                     self._acks.hold(record.position)
             self._acks.release([record.position])
+        return told
+
+    def _feedback(self, telemetry: Telemetry, record: Record) -> list[Signal]:
+        """Return the users' signals that travel as telemetry; a look at the bytes spares most."""
+        if not may_hold_signals(record.body):
+            return []
+        received_at = datetime.fromtimestamp(record.appended_at, UTC)
+        client = Client(received_at, self._config.receive.feedback)
+        found = signals_in(telemetry.spans, telemetry.logs, client)
+        for signal in found.signals:
+            self._metrics.signals_received.labels(signal.kind).inc()
+        for reason in found.ignored:
+            self._metrics.scores_ignored.labels(reason).inc()
+        return found.signals
+
+    async def _pass_on(self, told: Sequence[_Told], patiently: Patience) -> None:
+        """Append feedback to the journal, then let go of the telemetry it came in."""
+        if not told:
+            return
+        signals = [signal for one in told for signal in one.signals]
+        await patiently(self._journal.append, signal_entries(signals))
+        async with self._lock:
+            self._acks.release([one.position for one in told])
 
     async def _finish(self, stop: asyncio.Event, patiently: Patience) -> None:
         committed_at = self._clock.monotonic()
@@ -178,8 +244,9 @@ class Processor:
             size = self._config.store.flush_rows
             for start in range(0, len(closed), size):
                 await self._store_batch(closed[start : start + size], patiently)
+            complaints = await self._answer_complaints(patiently)
             now = self._clock.monotonic()
-            if stopping or closed or now - committed_at >= _COMMIT_SECONDS:
+            if stopping or closed or complaints or now - committed_at >= _COMMIT_SECONDS:
                 await self._commit()
                 committed_at = now
             if stopping:
@@ -188,6 +255,15 @@ class Processor:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
 
+    async def _answer_complaints(self, patiently: Patience) -> int:
+        """Look again at stored requests that signals may be about; return how many."""
+        async with self._lock:
+            complaints, self._complaints = self._complaints, []
+        await self._late_draws.of_traces([trace_id for trace_id, _ in complaints], patiently)
+        async with self._lock:
+            self._acks.release([position for _, position in complaints])
+        return len(complaints)
+
     async def _store_batch(self, closed: Sequence[Closed], patiently: Patience) -> None:
         known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
         built = await asyncio.to_thread(self._build, closed, known)
@@ -195,13 +271,15 @@ class Processor:
         refused = await self._write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
         if tasks := [item.task for item in built if item.task is not None]:
-            await patiently(self._journal.append, [_entry(task) for task in tasks])
+            await patiently(self._journal.append, [task_entry(task) for task in tasks])
         for item in built:
             self._accounting.stored(
                 item.row,
                 first=item.known is None,
                 newly_eligible=_newly_eligible(item.row, item.known),
             )
+        # Signals may have come before their request: they could not find it, so it finds them.
+        await self._late_draws.of_rows([item.row for item in built], patiently)
         self._count_closed(closed)
         async with self._lock:
             for trace in closed:
@@ -249,25 +327,25 @@ class Processor:
         else:
             decision = decide(trace, self._config.sampling, self._clock.now())
         content = self._config.store.content
+        version = otlp.version_of(trace)
         row = StoredRequest(
             request=_content(request, content),
-            version=otlp.version_of(trace),
+            version=version_with(version, decision),
             decision=decision,
             lexical_score=local.score,
             ineligible=local.ineligible,
             telemetry=otlp.encode_trace(trace) if content == "full" else b"",
+            span_ids=[span.span_id for span in trace.spans[:MAX_SPAN_IDS]],
         )
         if known is not None and row.version < known.version:
             # What made the stored version is gone; less must not supersede more.
             return _Built(row, known, None)
-        task = None
-        if decision.sampled and local.ineligible is None:
-            task = JudgeTask(
-                request=request if content == "none" else row.request,
-                version=row.version,
-                probability=decision.probability,
-                counted=_newly_eligible(row, known),
-            )
+        task = first_task(
+            request if content == "none" else row.request,
+            row,
+            version,
+            newly_eligible=_newly_eligible(row, known),
+        )
         return _Built(row, known, task)
 
     async def _write(self, rows: Sequence[StoredRequest], patiently: Patience) -> set[str]:
@@ -311,46 +389,6 @@ class Processor:
         self._metrics.loop_timestamp.labels("finish").set(self._clock.now().timestamp())
         self._metrics.open_traces.set(len(self._assembler))
         self._metrics.open_bytes.set(self._assembler.open_bytes)
-
-
-class SignalWriter:
-    """Consumes user signals and writes them to the store."""
-
-    def __init__(
-        self, consumer: Consumer, store: Store, dead_letters: DeadLetters, metrics: Metrics
-    ) -> None:
-        self._consumer = consumer
-        self._store = store
-        self._dead_letters = dead_letters
-        self._metrics = metrics
-        self._warn = RateLimitedLog()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set."""
-        patiently = Patience(
-            stop, lambda e: self._warn.warning("waiting_for_dependency", error=type(e).__name__)
-        )
-        with suppress(TransientDependencyError, Overloaded):  # only once stopping
-            while not stop.is_set():
-                records = await patiently(self._consumer.poll, 500, _POLL_SECONDS)
-                if records:
-                    await patiently(self._store.write_signals, self._decode(records))
-                    last = records[-1].position
-                    await patiently(self._consumer.commit, {last.partition: last.offset + 1})
-
-    def _decode(self, records: Sequence[Record]) -> list[Signal]:
-        signals: list[Signal] = []
-        for record in records:
-            try:
-                signals += msgspec.json.decode(record.body, type=list[Signal])
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                self._dead_letters.append(record, "malformed")
-                self._metrics.dead_letters.labels("malformed").inc()
-        return signals
-
-
-def _entry(task: JudgeTask) -> Entry:
-    return Entry(JUDGE, "judge_task", task.request.trace_id, msgspec.msgpack.encode(task))
 
 
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:

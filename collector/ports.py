@@ -12,15 +12,16 @@ TELEMETRY = "telemetry"
 SIGNALS = "signals"
 JUDGE = "judge"
 
-EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task", "trace"]
+EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task", "trace", "complaint"]
 
 
 class Entry(NamedTuple):
     """One message to append to the journal.
 
     `body` is, by kind: a protobuf ExportTraceServiceRequest, a protobuf
-    ExportLogsServiceRequest, a JSON array of `Signal`, a msgpack `JudgeTask`, or (in dead letters
-    only) an encoded `Trace`.
+    ExportLogsServiceRequest, a JSON array of `Signal`, a msgpack `JudgeTask`, (in dead letters
+    only) an encoded `Trace`, or nothing: a `complaint` says by its key that a stored signal may
+    be about this trace.
     `key` groups what must meet in one consumer (a trace id; "" where a body holds several).
     """
 
@@ -151,6 +152,28 @@ class Store(Protocol):
 
     async def write_signals(self, rows: Sequence[Signal]) -> None:
         """Durably store signals, unique by signal_id; the latest `occurred_at` wins."""
+        ...
+
+    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
+        """Return those of the signals that are stored, each by its latest word."""
+        ...
+
+    async def candidates(self, signals: Sequence[Signal], since: datetime) -> list[str]:
+        """Return the trace ids of stored requests that any of the signals may be about.
+
+        Args:
+            signals: with any kind of target.
+            since: requests filed before this are left out, unless a signal has their trace id.
+        """
+        ...
+
+    async def complaints(self, rows: Sequence[StoredRequest], since: datetime) -> list[Signal]:
+        """Return the stored signals that say no and may be about any of the requests.
+
+        Args:
+            rows: requests, stored or not.
+            since: signals received before this are left out.
+        """
         ...
 
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from hashlib import blake2b
 
+import msgspec
+
 from collector.config import SamplingConfig
 from collector.model import Decision, Trace
 
@@ -60,4 +62,25 @@ def decide(trace: Trace, config: SamplingConfig, decided_at: datetime) -> Decisi
         stratum="all",
         salt=config.salt,
         decided_at=decided_at,
+        upstream=head,
+    )
+
+
+def raised(decision: Decision, rate: float) -> Decision:
+    """Return the decision with its threshold raised to `rate` under the same hash.
+
+    The request is drawn where its hash lies below the higher of both thresholds, so that is its
+    probability, whichever of the two drew it. The same decision where nothing changes. Raising
+    twice is raising to the higher rate, in either order.
+    """
+    probability = decision.upstream * rate
+    if probability <= decision.probability:
+        return decision
+    first = decision.at_first
+    return msgspec.structs.replace(
+        decision,
+        sampled=decision.sampled or decision.uniform < rate,
+        probability=probability,
+        first_probability=first.probability,
+        first_sampled=first.sampled,
     )

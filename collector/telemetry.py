@@ -44,6 +44,12 @@ class Metrics:
         self.spans_received = c("spans_received", "Spans accepted, durably.", by_transport)
         self.logs_received = c("log_records_received", "Log records accepted.", by_transport)
         self.signals_received = c("signals_received", "User signals accepted.", ["kind"])
+        self.scores_ignored = c(
+            "scores_ignored",
+            "Scores sent as feedback that are no user's: by an evaluator (machine), of a name that "
+            "does not say (unnamed: add it to receive.feedback), of an experiment, about nothing.",
+            ["reason"],
+        )
         self.bytes_received = c("received_bytes", "Bytes accepted, decompressed.", by_transport)
         self.refused = c("refused_requests", "Ingest calls refused.", [*by_transport, "reason"])
         self.rejected_items = c(
@@ -80,6 +86,10 @@ class Metrics:
         self.judged = c("requests_judged", "Eligible, drawn and judged.", traffic)
         self.failed = c(
             "requests_failed", "Eligible and drawn, but not scored.", [*traffic, "reason"]
+        )
+        self.late_draws = c(
+            "requests_drawn_late",
+            "Requests judged only for a signal of their user; in the other counters not drawn.",
         )
         self.waiting = g("requests_waiting", "Eligible and drawn, judgement to come.", traffic)
         self.carried_over = g(

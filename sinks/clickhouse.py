@@ -23,7 +23,7 @@ from collector.errors import PermanentDependencyError
 from collector.model import Judgement, Signal, StoredRequest
 from collector.ports import Known
 from collector.telemetry import Metrics
-from sinks import lookups
+from sinks import lookups, signal_lookups
 from sinks import rows as r
 from sinks.connection import (
     READER_SETTINGS,
@@ -132,6 +132,20 @@ class ClickHouseStore:
         """See `Store.write_signals`."""
         unique = r.newest(rows, lambda row: row.signal_id, r.signal_rank)
         await self._write(partial(self._insert_signals, rows=unique))
+
+    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
+        """See `Store.signals`."""
+        return await self._read(partial(signal_lookups.signals, signal_ids=signal_ids))
+
+    async def candidates(self, signals: Sequence[Signal], since: datetime) -> list[str]:
+        """See `Store.candidates`."""
+        return await self._read(
+            partial(signal_lookups.candidates, about=list(signals), since=since)
+        )
+
+    async def complaints(self, rows: Sequence[StoredRequest], since: datetime) -> list[Signal]:
+        """See `Store.complaints`."""
+        return await self._read(partial(signal_lookups.complaints, rows=list(rows), since=since))
 
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """See `Store.rows`. Times may be given with or without a zone; without one they are UTC."""

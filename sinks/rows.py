@@ -64,6 +64,7 @@ REQUEST_COLUMNS: tuple[str, ...] = (
     *DECISION_FIELDS,
     "lexical_score",
     "ineligible",
+    "span_ids",
     "telemetry_bytes",
 )
 
@@ -93,8 +94,8 @@ JUDGEMENT_COLUMNS: tuple[str, ...] = (
     *(f"claims.{field}" for field in _CLAIM_FIELDS),
 )
 
-_SIGNAL_FIELDS = Signal.__struct_fields__
-SIGNAL_COLUMNS: tuple[str, ...] = ("filed_at", "batch_id", "rank", *_SIGNAL_FIELDS)
+SIGNAL_FIELDS = Signal.__struct_fields__
+SIGNAL_COLUMNS: tuple[str, ...] = ("filed_at", "batch_id", "rank", *SIGNAL_FIELDS)
 
 
 # --- Single values -----------------------------------------------------------------------
@@ -237,6 +238,7 @@ def request_row(row: StoredRequest, filed_at: datetime, batch_id: str) -> Row:
         *(storable(getattr(row.decision, field)) for field in DECISION_FIELDS),
         storable(row.lexical_score),
         storable(row.ineligible),
+        storable(row.span_ids),
         len(row.telemetry),
     )
 
@@ -279,6 +281,7 @@ def stored_request(row: Mapping[str, Any]) -> StoredRequest:
         decision=decision(row),
         lexical_score=row["lexical_score"],
         ineligible=row["ineligible"],
+        span_ids=row["span_ids"],
     )
 
 
@@ -367,8 +370,13 @@ def signal_row(row: Signal, filed_at: datetime, batch_id: str) -> Row:
         storable(filed_at),
         batch_id,
         signal_rank(row),
-        *(storable(getattr(row, field)) for field in _SIGNAL_FIELDS),
+        *(storable(getattr(row, field)) for field in SIGNAL_FIELDS),
     )
+
+
+def stored_signal(row: Mapping[str, Any]) -> Signal:
+    """Read a row of `signals` back."""
+    return msgspec.convert({field: row[field] for field in SIGNAL_FIELDS}, Signal)
 
 
 def signal_bytes(row: Signal) -> int:

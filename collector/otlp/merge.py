@@ -19,9 +19,9 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Trace)
 ClosedBy = Literal["root", "idle", "evicted", "shutdown", "file"]
 _CLOSED_BY = ("evicted", "shutdown", "idle", "file", "root")
-_SIZE_BITS = 36
+_SIZE_BITS = 35
 _MAX_SIZE = (1 << _SIZE_BITS) - 1
-_MAX_ITEMS = (1 << 64 - _SIZE_BITS) - 1
+_MAX_ITEMS = (1 << 63 - _SIZE_BITS) - 1
 _T = TypeVar("_T")
 
 
@@ -113,7 +113,8 @@ def join_spans(a: Span, b: Span) -> Span:
 def version_of(trace: Trace) -> int:
     """Return a number that grows with the telemetry in a trace made by `collect_trace`.
 
-    The number of spans and log records, then the encoded size of all they say; below 2**64.
+    The number of spans and log records, then the encoded size of all they say; below 2**64. It
+    is even: the number above it is left for what is decided anew about the same telemetry.
     """
     size: int = sum(
         len(_encoder.encode((s.parent_span_id, s.name, s.attributes, s.events, s.status_message)))
@@ -122,7 +123,7 @@ def version_of(trace: Trace) -> int:
         for s in trace.spans
     )
     items = len(trace.spans) + len(trace.logs)
-    return min(items, _MAX_ITEMS) << _SIZE_BITS | min(size, _MAX_SIZE)
+    return (min(items, _MAX_ITEMS) << _SIZE_BITS | min(size, _MAX_SIZE)) << 1
 
 
 def _join_attributes(a: Attributes, b: Attributes) -> Attributes:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Literal, ParamSpec, TypeVar, get_args
 
-import msgspec
-
 from collector.errors import Overloaded
-from collector.model import Signal, SignalKind
+from collector.model import SignalKind
 from collector.otlp import Canonical, canonical_logs, canonical_traces
-from collector.ports import SIGNALS, TELEMETRY, Entry, Journal
-from collector.signals import ParsedSignals, parse_signals, target_of
+from collector.ports import TELEMETRY, Entry, Journal
+from collector.signals import IGNORED_REASONS, ParsedSignals, signal_entries
 from collector.telemetry import Metrics
 
 INLINE_BYTES = 256 * 1024
@@ -37,6 +34,7 @@ REFUSALS = (
     "not_found",
     "method",
     "metrics_not_kept",
+    "origin",
     "journal",
     "disk",
     "memory",
@@ -66,6 +64,8 @@ class Intake:
         if transport == "http":
             for kind in get_args(SignalKind):
                 metrics.signals_received.labels(kind)
+            for ignored in IGNORED_REASONS:
+                metrics.scores_ignored.labels(ignored)
 
     async def telemetry(self, kind: TelemetryKind, body: bytes, content_type: str) -> Canonical:
         """Append an OTLP body and return what was kept of it and what was not.
@@ -89,20 +89,19 @@ class Intake:
         self._metrics.rejected_items.labels(self._transport).inc(found.rejected)
         return found
 
-    async def signals(self, body: bytes, received_at: datetime) -> ParsedSignals:
-        """Append a body of signals, one entry for each target. Raises as `telemetry` does."""
-        found = await compute(len(body), parse_signals, body, received_at)
-        by_target: dict[str, list[Signal]] = {}
-        for signal in found.signals:
-            by_target.setdefault(target_of(signal), []).append(signal)
-        await self._journal.append(
-            [
-                Entry(SIGNALS, "signals", target, msgspec.json.encode(signals))
-                for target, signals in by_target.items()
-            ]
-        )
+    async def signals(self, body: bytes, read: Callable[[bytes], ParsedSignals]) -> ParsedSignals:
+        """Append a body of signals, one entry for each target. Raises as `telemetry` does.
+
+        Args:
+            body: in the words of whichever client.
+            read: reads it.
+        """
+        found = await compute(len(body), read, body)
+        await self._journal.append(signal_entries(found.signals))
         for signal in found.signals:
             self._metrics.signals_received.labels(signal.kind).inc()
+        for reason in found.ignored:
+            self._metrics.scores_ignored.labels(reason).inc()
         self._metrics.bytes_received.labels(self._transport).inc(len(body))
         self._metrics.rejected_items.labels(self._transport).inc(len(found.rejected))
         return found

@@ -1,4 +1,4 @@
-"""The OTLP/HTTP receiver and `POST /v1/signals`: a bare ASGI app, for its speed.
+"""The OTLP/HTTP receiver, `POST /v1/signals` and its like: a bare ASGI app, for its speed.
 
 A body is answered 200 once it is in the journal, never before. What may succeed later is
 answered 429 or 503 with Retry-After, which exporters retry; 500 would make them drop the body.
@@ -7,7 +7,7 @@ answered 429 or 503 with Retry-After, which exporters retry; 500 would make them
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 import structlog
 from pydantic import SecretStr
@@ -17,6 +17,8 @@ from collector.config import ReceiveConfig
 from collector.errors import GroundwatchError, MalformedPayload, Overloaded
 from collector.ports import Journal
 from collector.receivers.compression import BodyTooLarge, UnknownEncoding, decompress
+from collector.receivers.cors import headers_for, may_post, preflight
+from collector.receivers.feedback import Call, call_of, greeting_of, methods_of
 from collector.receivers.intake import RETRY_SECONDS, BodyMemory, Intake, compute
 from collector.receivers.login import HOW_TO_LOG_IN, may_send
 from collector.receivers.replies import (
@@ -30,13 +32,18 @@ from collector.receivers.replies import (
     retry_after,
     telemetry_reply,
 )
+from collector.signals import Client
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, SystemClock
 
-Target = Literal["traces", "logs", "metrics", "signals"]
+Target = Literal["traces", "logs", "metrics"]
 WHERE_TO_POST = (
     "post to /v1/traces, /v1/logs, /v1/metrics or /v1/signals; for OpenTelemetry SDKs set "
     "OTEL_EXPORTER_OTLP_ENDPOINT to scheme, host and port alone, they add the path"
+)
+WHO_MAY_POST = (
+    "signals of this web page are not taken; name its origin in receive.cors_origins, or send "
+    "them by way of your own server"
 )
 
 
@@ -57,13 +64,15 @@ class _Gone(Exception):
 
 
 class _Request(NamedTuple):
-    """What counts of a request beside its body."""
+    """What counts of a request beside its body; header values are "" where they are absent."""
 
     method: str
     path: str
     content_type: str
     encoding: str
     authorization: str
+    origin: str
+    asked_headers: str
     length: int
 
 
@@ -78,7 +87,7 @@ def build_app(
 
     Args:
         journal: where bodies go before they are acknowledged.
-        config: largest body.
+        config: largest body, names of feedback, pages that may post signals.
         metrics: where calls are counted, as transport `http`.
         token: what senders must show; None lets everybody in.
         clock: the time of signals that give none; the machine's by default.
@@ -99,6 +108,7 @@ class OtlpHttpApp:
     ) -> None:
         """Hold what `build_app` was given."""
         self._intake = Intake(journal, metrics, "http")
+        self._config = config
         self._max_bytes = config.max_body_bytes
         self._token = token
         self._clock = clock
@@ -109,11 +119,14 @@ class OtlpHttpApp:
         """Answer one request."""
         if scope["type"] != "http":
             return
+        request = _request_of(scope)
         try:
-            reply = await self._reply(_request_of(scope), receive)
+            reply = await self._reply(request, receive)
         except _Gone:
             return
         headers = {**reply.headers, "content-length": str(len(reply.body))}
+        if request.origin and may_post(request.origin, self._config.cors_origins):
+            headers |= headers_for(request.origin)
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": pairs})
         await send({"type": "http.response.body", "body": reply.body})
@@ -121,12 +134,17 @@ class OtlpHttpApp:
     async def _reply(self, request: _Request, receive: Receive) -> Reply:
         form = format_of(request.content_type)
         try:
-            target = _target_of(request)
+            call = self._call(request)
+            if isinstance(call, Reply):
+                return call
             self._check_login(request)
             with self._memory.share() as take:
                 body = await self._body(request, receive, take)
-                form = JSON if target == "signals" else format_of(request.content_type, body)
-                return await self._take_in(target, body, request.content_type, form)
+                if isinstance(call, Call):
+                    form = JSON
+                    return await self._take_signals(call, body)
+                form = format_of(request.content_type, body)
+                return await self._take_in(call, body, request.content_type, form)
         except GroundwatchError as err:
             return self._refusal(err, form)
         except _Gone:
@@ -136,6 +154,21 @@ class OtlpHttpApp:
             structlog.get_logger().error("request_failed", error=type(err).__name__)
             self._intake.refused("internal")
             return error_reply(500, "the agent has a bug; its log names it", form)
+
+    def _call(self, request: _Request) -> Call | Target | Reply:
+        """Return what the request brings, or the answer where that needs no look into a body."""
+        methods = methods_of(request.path)
+        if not methods:
+            return greeting_of(request.method, request.path) or _target_of(request)
+        if not may_post(request.origin, self._config.cors_origins):
+            raise _Refused(403, "origin", WHO_MAY_POST)
+        if request.method == "OPTIONS" and request.origin:
+            return preflight(methods, request.asked_headers)
+        call = call_of(request.method, request.path)
+        if call is None:
+            allow = ", ".join(methods)
+            raise _Refused(405, "method", f"only {allow} is answered here", {"allow": allow})
+        return call
 
     def _check_login(self, request: _Request) -> None:
         if not may_send(request.authorization, self._token):
@@ -149,12 +182,14 @@ class OtlpHttpApp:
         if target == "logs":
             found = await self._intake.telemetry("otlp_logs", body, content_type)
             return telemetry_reply("otlp_logs", found, form)
-        if target == "signals":
-            parsed = await self._intake.signals(body, self._clock.now())
-            return json_reply({"accepted": len(parsed.signals), "rejected": parsed.rejected})
         # One exporter often sends all three, and an error would fill its log for nothing.
         self._intake.refused("metrics_not_kept")
         return json_reply({}) if form == JSON else Reply(200, {"content-type": PROTOBUF}, b"")
+
+    async def _take_signals(self, call: Call, body: bytes) -> Reply:
+        client = Client(self._clock.now(), self._config.feedback)
+        parsed = await self._intake.signals(body, lambda raw: call.read(raw, client))
+        return call.answer(parsed)
 
     async def _body(
         self, request: _Request, receive: Receive, take: Callable[[int], None]
@@ -214,9 +249,19 @@ def _request_of(scope: Scope) -> _Request:
         path=scope["path"],
         content_type=headers.get(b"content-type", ""),
         encoding=headers.get(b"content-encoding", ""),
-        authorization=headers.get(b"authorization", ""),
+        authorization=_authorization(headers),
+        origin=headers.get(b"origin", ""),
+        asked_headers=headers.get(b"access-control-request-headers", ""),
         length=int(length) if length.isdecimal() else 0,
     )
+
+
+def _authorization(headers: dict[bytes, str]) -> str:
+    """Return what a sender shows; some clients know a header of their own for it."""
+    if found := headers.get(b"authorization"):
+        return found
+    key = headers.get(b"x-api-key") or headers.get(b"api_key")
+    return f"Bearer {key}" if key else ""
 
 
 def _target_of(request: _Request) -> Target:
@@ -225,9 +270,10 @@ def _target_of(request: _Request) -> Target:
     Exporters are often given a URL that already has a path, and add theirs: what comes is
     /v1/traces/v1/traces, or a prefix of another product. No need to lose spans over that.
     """
-    for target in get_args(Target):
+    targets: tuple[Target, ...] = get_args(Target)
+    for target in targets:
         if request.path.rstrip("/").endswith(f"/v1/{target}"):
             if request.method != "POST":
                 raise _Refused(405, "method", "only POST is answered here", {"allow": "POST"})
-            return cast(Target, target)
+            return target
     raise _Refused(404, "not_found", WHERE_TO_POST)

@@ -21,6 +21,7 @@ PROTOBUF: Format = "application/x-protobuf"
 _RPC_CODES = {
     400: code_pb2.INVALID_ARGUMENT,
     401: code_pb2.UNAUTHENTICATED,
+    403: code_pb2.PERMISSION_DENIED,
     404: code_pb2.NOT_FOUND,
     405: code_pb2.UNIMPLEMENTED,
     413: code_pb2.INVALID_ARGUMENT,
@@ -77,9 +78,9 @@ def export_response(kind: TelemetryKind, found: Canonical) -> bytes:
     return logs.SerializeToString()
 
 
-def json_reply(value: object) -> Reply:
-    """Answer 200 with a JSON body."""
-    return Reply(200, {"content-type": JSON}, msgspec.json.encode(value))
+def json_reply(value: object, status: int = 200) -> Reply:
+    """Answer with a JSON body."""
+    return Reply(status, {"content-type": JSON}, msgspec.json.encode(value))
 
 
 def error_reply(

@@ -370,7 +370,7 @@ async def test_paths_that_can_only_mean_traces_are_traces(serve: HttpReceivers, 
     assert [entry.kind for entry in journal.entries] == ["otlp_traces"]
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/trace", "/api/public/ingestion", "/v2/traces"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/trace", "/api/public/traces", "/v2/traces"])
 async def test_other_paths_are_answered_404_with_the_right_ones(
     serve: HttpReceivers, metrics: Metrics, path: str
 ) -> None:

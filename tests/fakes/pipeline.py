@@ -1,4 +1,4 @@
-"""Processor and judge worker on one journal and one store, as an agent runs them."""
+"""Processor, signal writer and judge worker on one journal and one store, as an agent runs them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from collector.accounting import Accounting
 from collector.config import Config
-from collector.model import Claim, Judgement, RagRequest, Span, Verdict
+from collector.model import Claim, Judgement, RagRequest, Signal, Span, Verdict
 from collector.pipeline import LocalScore, Processor
-from collector.ports import JUDGE, TELEMETRY, Entry, Record, Store
+from collector.ports import JUDGE, SIGNALS, TELEMETRY, Entry, Record, Store
+from collector.signal_writer import SignalWriter
+from collector.signals import signal_entries
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
 from collector.trace_files import bodies
@@ -76,7 +78,7 @@ class Pipeline:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run until the block ends, then stop in order: processor first, then the worker."""
+        """Run until the block ends, then stop in order: signals, processor, worker."""
         self.metrics = Metrics(CollectorRegistry())
         self.journal = MemoryJournal(self.log)
         accounting = Accounting(self.metrics, self.judge.fingerprint)
@@ -103,11 +105,18 @@ class Pipeline:
             metrics=self.metrics,
             clock=clock,
         )
-        stops = asyncio.Event(), asyncio.Event()
-        tasks = [
-            asyncio.create_task(run(stop))
-            for run, stop in zip((processor.run, worker.run), stops, strict=True)
-        ]
+        signals = SignalWriter(
+            consumer=await self.journal.consumer(SIGNALS, "g"),
+            journal=self.journal,
+            store=self.store,
+            dead_letters=self.letters,
+            metrics=self.metrics,
+            config=self.config,
+            clock=clock,
+        )
+        parts = (signals.run, processor.run, worker.run)
+        stops = [asyncio.Event() for _ in parts]
+        tasks = [asyncio.create_task(run(stop)) for run, stop in zip(parts, stops, strict=True)]
         try:
             yield
         finally:
@@ -130,6 +139,11 @@ class Pipeline:
             ]
         )
 
+    async def tell(self, *signals: Signal) -> None:
+        """Append signals, each as a body of its own."""
+        for signal in signals:
+            await self.journal.append(signal_entries([signal]))
+
     def waiting(self, topic: str) -> int:
         """Return how many records of a topic are not committed."""
         committed = self.log.positions.get((topic, "g"), 0)
@@ -137,7 +151,8 @@ class Pipeline:
 
     async def until_idle(self, seconds: float = 60) -> None:
         """Wait until all that was sent is stored, judged and committed."""
-        await self.until(lambda: self.waiting(TELEMETRY) == self.waiting(JUDGE) == 0, seconds)
+        topics = (TELEMETRY, SIGNALS, JUDGE)
+        await self.until(lambda: not any(self.waiting(topic) for topic in topics), seconds)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         """Wait until a condition of the test holds."""

@@ -12,6 +12,7 @@ import msgspec
 from collector.errors import DependencyError
 from collector.model import Decision, Judgement, RagRequest, Signal, StoredRequest
 from collector.ports import Known
+from collector.signals import complained_about, is_complaint
 
 AT = datetime(2026, 11, 4, 12, 0, tzinfo=UTC)
 """A Wednesday noon that tests count from."""
@@ -56,7 +57,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.by_trace: dict[str, StoredRequest] = {}
         self.judgements: dict[tuple[str, str, str], Judgement] = {}
-        self.signals: dict[str, Signal] = {}
+        self.by_signal: dict[str, Signal] = {}
         self.results: dict[str, list[dict[str, Any]]] = {}
         self.writes = 0
         self.closed = False
@@ -107,6 +108,20 @@ class MemoryStore:
         """See `Store.write_signals`."""
         self._write(lambda: self._put_signals(rows))
 
+    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
+        """See `Store.signals`."""
+        return [self.by_signal[i] for i in dict.fromkeys(signal_ids) if i in self.by_signal]
+
+    async def candidates(self, signals: Sequence[Signal], since: datetime) -> list[str]:
+        """See `Store.candidates`."""
+        said = [msgspec.structs.replace(signal, sentiment=-1) for signal in signals]
+        return [row.request.trace_id for row in complained_about(self.by_trace.values(), said)]
+
+    async def complaints(self, rows: Sequence[StoredRequest], since: datetime) -> list[Signal]:
+        """See `Store.complaints`."""
+        stored = self.by_signal.values()
+        return [s for s in stored if is_complaint(s) and complained_about(rows, [s])]
+
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what the test put into `results`."""
         return self.results.get(query, [])
@@ -139,9 +154,9 @@ class MemoryStore:
 
     def _put_signals(self, rows: Sequence[Signal]) -> None:
         for row in rows:
-            held = self.signals.get(row.signal_id)
+            held = self.by_signal.get(row.signal_id)
             if held is None or row.occurred_at >= held.occurred_at:
-                self.signals[row.signal_id] = row
+                self.by_signal[row.signal_id] = row
 
 
 def _rank(row: Judgement) -> tuple[int, datetime]:

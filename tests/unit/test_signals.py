@@ -48,7 +48,7 @@ def test_an_array_keeps_its_order() -> None:
 
 
 def test_an_empty_array_holds_nothing_and_is_no_error() -> None:
-    assert parse_signals(b"[]", NOW) == ([], [])
+    assert parse_signals(b"[]", NOW).outcomes == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 current_signals AS (
   -- Each signal once, by its latest word; one that was taken back counts nothing. `keys` are the
-  -- things it may hang on: trace, response, message, conversation.
+  -- things it may hang on: trace, span, response, message, conversation.
   SELECT
     signal_id, kind, occurred_at, value, sentiment, comment, document_id, source,
     trace_id AS signal_trace_id,
@@ -17,7 +17,7 @@ current_signals AS (
       0.
     ) AS weight,
     arrayMap(key -> assumeNotNull(key), arrayFilter(key -> key IS NOT NULL, [
-      concat('trace ', trace_id), concat('response ', response_id),
+      concat('trace ', trace_id), concat('span ', span_id), concat('response ', response_id),
       concat('message ', message_id), concat('conversation ', conversation_id)
     ])) AS keys
   FROM (SELECT * FROM signals ORDER BY rank DESC LIMIT 1 BY signal_id)
