@@ -154,7 +154,7 @@ class Store(Protocol):
         """Durably store signals, unique by signal_id; the latest `occurred_at` wins."""
         ...
 
-    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
+    async def signals_with(self, signal_ids: Sequence[str]) -> list[Signal]:
         """Return those of the signals that are stored, each by its latest word."""
         ...
 

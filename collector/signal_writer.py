@@ -79,7 +79,7 @@ class SignalWriter:
         if not ids:
             return signals
         messages: dict[str, list[Signal]] = {signal_id: [] for signal_id in ids}
-        for signal in [*await patiently(self._store.signals, sorted(ids)), *signals]:
+        for signal in [*await patiently(self._store.signals_with, sorted(ids)), *signals]:
             if signal.signal_id in ids:
                 messages[signal.signal_id].append(signal)
         whole = [together(found) for found in messages.values()]

@@ -133,8 +133,8 @@ class ClickHouseStore:
         unique = r.newest(rows, lambda row: row.signal_id, r.signal_rank)
         await self._write(partial(self._insert_signals, rows=unique))
 
-    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
-        """See `Store.signals`."""
+    async def signals_with(self, signal_ids: Sequence[str]) -> list[Signal]:
+        """See `Store.signals_with`."""
         return await self._read(partial(signal_lookups.signals, signal_ids=signal_ids))
 
     async def candidates(self, signals: Sequence[Signal], since: datetime) -> list[str]:

@@ -56,7 +56,7 @@ WHERE sentiment < 0 AND NOT revoked
 
 
 def signals(client: Client, signal_ids: Sequence[str]) -> list[Signal]:
-    """See `collector.ports.Store.signals`."""
+    """See `collector.ports.Store.signals_with`."""
     found: list[Signal] = []
     for ids in _lots(signal_ids):
         found += _read(client, _SIGNALS, {"ids": ids})

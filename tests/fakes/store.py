@@ -57,7 +57,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.by_trace: dict[str, StoredRequest] = {}
         self.judgements: dict[tuple[str, str, str], Judgement] = {}
-        self.by_signal: dict[str, Signal] = {}
+        self.signals: dict[str, Signal] = {}
         self.results: dict[str, list[dict[str, Any]]] = {}
         self.writes = 0
         self.closed = False
@@ -108,9 +108,9 @@ class MemoryStore:
         """See `Store.write_signals`."""
         self._write(lambda: self._put_signals(rows))
 
-    async def signals(self, signal_ids: Sequence[str]) -> list[Signal]:
-        """See `Store.signals`."""
-        return [self.by_signal[i] for i in dict.fromkeys(signal_ids) if i in self.by_signal]
+    async def signals_with(self, signal_ids: Sequence[str]) -> list[Signal]:
+        """See `Store.signals_with`."""
+        return [self.signals[i] for i in dict.fromkeys(signal_ids) if i in self.signals]
 
     async def candidates(self, signals: Sequence[Signal], since: datetime) -> list[str]:
         """See `Store.candidates`."""
@@ -119,7 +119,7 @@ class MemoryStore:
 
     async def complaints(self, rows: Sequence[StoredRequest], since: datetime) -> list[Signal]:
         """See `Store.complaints`."""
-        stored = self.by_signal.values()
+        stored = self.signals.values()
         return [s for s in stored if is_complaint(s) and complained_about(rows, [s])]
 
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -154,9 +154,9 @@ class MemoryStore:
 
     def _put_signals(self, rows: Sequence[Signal]) -> None:
         for row in rows:
-            held = self.by_signal.get(row.signal_id)
+            held = self.signals.get(row.signal_id)
             if held is None or row.occurred_at >= held.occurred_at:
-                self.by_signal[row.signal_id] = row
+                self.signals[row.signal_id] = row
 
 
 def _rank(row: Judgement) -> tuple[int, datetime]:
