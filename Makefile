@@ -73,6 +73,10 @@ traces-report: setup ## Compare extraction with the expected records, field by f
 judge-report: setup ## Measure the lexical judge on labelled public data
 	@$(BIN)/python -m tests.judge_report
 
+.PHONY: signals-report
+signals-report: setup ## Measure rephrase and push-back detection on labelled conversations
+	@$(BIN)/python -m tests.signals_report
+
 .PHONY: coverage-report
 coverage-report: setup ## Simulate traffic and count how often the intervals hold the truth
 	@$(BIN)/python -m tests.coverage_report

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +22,10 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
 from collector.errors import DependencyError
+from collector.inference import SignalInference
 from collector.journal.sqlite import SqliteJournal
 from collector.pipeline import LocalScore, Processor
-from collector.ports import JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
+from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
 from collector.server import HttpServer
@@ -33,6 +35,7 @@ from collector.timing import Clock, Deadline, SystemClock
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from scorers.faithfulness import unscored_reason
+from scorers.implicit.detect import infer
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
@@ -113,9 +116,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         stack.push_async_callback(journal.close)
         judge = build_judge(resolved, metrics)
         stack.push_async_callback(judge.close)
+        inferring = [CONVERSATIONS] if config.implicit.enabled else []
         consumers = {
             topic: await journal.consumer(topic, "groundwatch")
-            for topic in (TELEMETRY, SIGNALS, JUDGE)
+            for topic in (TELEMETRY, SIGNALS, JUDGE, *inferring)
         }
         dead_letters = DeadLetterFile(config.data_dir)
         accounting = Accounting(metrics, judge.fingerprint)
@@ -153,11 +157,22 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             config=config,
             clock=clock,
         )
+        inference = [
+            SignalInference(
+                consumer=consumers[topic],
+                store=store,
+                infer=partial(infer, config=config.implicit),
+                config=config.implicit,
+                metrics=metrics,
+                clock=clock,
+            ).run
+            for topic in inferring
+        ]
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
         await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
-        for work in (worker.run, signals.run, processor.run):
+        for work in (worker.run, signals.run, *inference, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         http = _serve(
             stack,

@@ -198,6 +198,20 @@ class SegmentsConfig(_Section):
     )
 
 
+class ImplicitConfig(_Section):
+    """Signals inferred from what users do next: asking again, pushing back, giving up."""
+
+    enabled: bool = Field(
+        default=True, description="infer signals by comparing the turns of each conversation"
+    )
+    quiet_minutes: float = Field(
+        30.0, gt=0, description="silence after which a conversation counts as left"
+    )
+    long_wait_seconds: float = Field(
+        30.0, gt=0, description="latency that counts as a reason to leave"
+    )
+
+
 class Config(_Section):
     """The whole configuration, resolved and checked."""
 
@@ -212,6 +226,7 @@ class Config(_Section):
     store: StoreConfig = StoreConfig()
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
+    implicit: ImplicitConfig = ImplicitConfig()
     ignore_services: list[str] = Field(
         default_factory=lambda: ["groundwatch"],
         description="service names whose traces are no users' requests, such as test runs",

@@ -4,7 +4,7 @@ The order of one batch, on which the guarantees rest:
 
     1  rows are built from the closed traces, merged with what the store knows of them
     2  rows are durably written to the store
-    3  judge tasks are durably appended to the journal
+    3  judge tasks, and the conversations that have a new turn, are durably appended to the journal
     4  users' complaints that came before a row raise its decision, in a row and a task of its own
     5  the positions of the traces are released; the watermark below them is committed
 
@@ -36,6 +36,7 @@ from collector.errors import (
     TransientDependencyError,
 )
 from collector.extract import extract
+from collector.inference import conversation_entries
 from collector.late_draws import LateDraws, first_task, task_entry, version_with
 from collector.model import (
     MAX_SPAN_IDS,
@@ -92,6 +93,11 @@ class _Built(NamedTuple):
     def is_news(self) -> bool:
         """Whether the row says more than what is stored."""
         return self.known is None or self.row.version > self.known.version
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the row says less than what is stored."""
+        return self.known is not None and self.row.version < self.known.version
 
 
 class _Told(NamedTuple):
@@ -270,8 +276,12 @@ class Processor:
         told = {item.row.request.trace_id for item in built}
         refused = await self._write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
-        if tasks := [item.task for item in built if item.task is not None]:
-            await patiently(self._journal.append, [task_entry(task) for task in tasks])
+        # Again after a replay: between writing rows and appending these a process may have died.
+        entries = [task_entry(item.task) for item in built if item.task is not None]
+        if self._config.implicit.enabled:
+            entries += conversation_entries(item.row for item in built if not item.is_outdated)
+        if entries:
+            await patiently(self._journal.append, entries)
         for item in built:
             self._accounting.stored(
                 item.row,

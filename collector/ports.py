@@ -11,18 +11,22 @@ from collector.model import Decision, Judgement, RagRequest, Signal, StoredReque
 TELEMETRY = "telemetry"
 SIGNALS = "signals"
 JUDGE = "judge"
+CONVERSATIONS = "conversations"
 
-EntryKind = Literal["otlp_traces", "otlp_logs", "signals", "judge_task", "trace", "complaint"]
+EntryKind = Literal[
+    "otlp_traces", "otlp_logs", "signals", "judge_task", "conversation", "trace", "complaint"
+]
 
 
 class Entry(NamedTuple):
     """One message to append to the journal.
 
     `body` is, by kind: a protobuf ExportTraceServiceRequest, a protobuf
-    ExportLogsServiceRequest, a JSON array of `Signal`, a msgpack `JudgeTask`, (in dead letters
-    only) an encoded `Trace`, or nothing: a `complaint` says by its key that a stored signal may
-    be about this trace.
-    `key` groups what must meet in one consumer (a trace id; "" where a body holds several).
+    ExportLogsServiceRequest, a JSON array of `Signal`, a msgpack `JudgeTask`, nothing (the key
+    says which conversation has a new turn, or about which trace a stored signal may be), or (in
+    dead letters only) an encoded `Trace`.
+    `key` groups what must meet in one consumer (a trace id, for `conversation` a conversation id;
+    "" where a body holds several).
     """
 
     topic: str

@@ -44,6 +44,9 @@ class Metrics:
         self.spans_received = c("spans_received", "Spans accepted, durably.", by_transport)
         self.logs_received = c("log_records_received", "Log records accepted.", by_transport)
         self.signals_received = c("signals_received", "User signals accepted.", ["kind"])
+        self.inferred_signals = c(
+            "inferred_signals", "Signals inferred from what users did next.", ["kind"]
+        )
         self.scores_ignored = c(
             "scores_ignored",
             "Scores sent as feedback that are no user's: by an evaluator (machine), of a name that "

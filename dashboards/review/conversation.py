@@ -5,29 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from collector.model import Claim, Document, RagRequest, Stage
+from collector.model import INFERRED, Claim, Document, RagRequest, Stage
 from scorers.diagnosis import diagnose_online
 
 Row = Mapping[str, Any]
 
-# Component of the badness: what one unit of it weighs, and how a person would say it.
-_REASONS: tuple[tuple[str, float, str, str], ...] = (
-    ("thumbs_down", 3.0, "thumbs down", "{n} thumbs down"),
-    ("low_rating", 2.0, "a low rating", "{n} low ratings"),
-    ("rephrase", 1.5, "the user asked again in other words", "the user asked again {n} times"),
-    ("regenerate", 1.5, "the answer was regenerated", "the answer was regenerated {n} times"),
-    ("abandon", 1.5, "the user gave up", "the user gave up {n} times"),
-    (
-        "contradicted",
+# Complaint of users: how a person would say one of it, and several.
+_COMPLAINTS = {
+    "thumbs_down": ("thumbs down", "{n} thumbs down"),
+    "low_rating": ("a low rating", "{n} low ratings"),
+    "rephrase": (
+        "the user asked again in other words",
+        "the user asked again in other words {n} times",
+    ),
+    "push_back": ("the user pushed back", "the user pushed back {n} times"),
+    "regenerate": ("the answer was regenerated", "the answer was regenerated {n} times"),
+    "abandon": ("the user gave up", "the user gave up {n} times"),
+    "repeated_clicks": (
+        "many of the documents were opened",
+        "many of the documents were opened, for {n} answers",
+    ),
+}
+# Fault of the answer: what one of it weighs, and the same.
+_FAULTS = {
+    "contradicted": (
         2.0,
         "a claim contradicts the documents",
         "{n} claims contradict the documents",
     ),
-    ("unsupported", 1.0, "a claim is not in the documents", "{n} claims are not in the documents"),
-    ("no_context", 1.0, "answered without any document", ""),
-    ("failed_request", 1.5, "the request ended in an error", ""),
-    ("stray_citation", 1.0, "a citation points to no document", ""),
-)
+    "unsupported": (1.0, "a claim is not in the documents", "{n} claims are not in the documents"),
+    "no_context": (1.0, "answered without any document", ""),
+    "failed_request": (1.5, "the request ended in an error", ""),
+    "stray_citation": (1.0, "a citation points to no document", ""),
+}
 
 
 def conversation_of(ranked: Row, turns: Iterable[Row]) -> dict[str, Any]:
@@ -60,14 +70,30 @@ def conversation_of(ranked: Row, turns: Iterable[Row]) -> dict[str, Any]:
 def reasons(ranked: Row) -> list[str]:
     """Say in words, heaviest first, what makes up the badness of a conversation."""
     said = []
-    for column, unit, one, many in _REASONS:
-        weight = float(ranked[column])
-        if weight > 0:
-            count = round(weight / unit)
-            said.append((weight, many.format(n=count) if count > 1 and many else one))
+    for complaint, (one, many) in _COMPLAINTS.items():
+        if (weight := float(ranked[complaint])) > 0:
+            marks = [mark for mark in ranked["signals"] if mark["complaint"] == complaint]
+            said.append((weight, _counted(len(marks), one, many) + _sureness(marks)))
+    for fault, (unit, one, many) in _FAULTS.items():
+        if (weight := float(ranked[fault])) > 0:
+            said.append((weight, _counted(round(weight / unit), one, many)))
     if (low := float(ranked["low_lexical"])) > 0:
         said.append((low, f"not judged yet; the local score is {1 - low:.2f}"))
     return [text for _, text in sorted(said, key=lambda pair: -pair[0])]
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return many.format(n=count) if count > 1 and many else one
+
+
+def _sureness(marks: list[Row]) -> str:
+    """Say which of some signals nobody sent, and how sure they are, the surest first."""
+    sure = sorted((m["confidence"] or 0.0 for m in marks if m["source"] == INFERRED), reverse=True)
+    if not sure:
+        return ""
+    share = "" if len(sure) == len(marks) else f"{len(sure)} "
+    shown = ", ".join(f"{confidence:.2f}" for confidence in sure[:3])
+    return f" ({share}inferred, {shown}{', …' if len(sure) > 3 else ''})"
 
 
 def _turn(row: Row) -> dict[str, Any]:

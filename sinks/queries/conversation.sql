@@ -28,15 +28,16 @@ verdicts AS (
   ORDER BY rank DESC
   LIMIT 1 BY trace_id
 ),
-hits AS (
+links AS (
+  SELECT trace_id, key FROM newest ARRAY JOIN keys AS key
+),
+{{ hits }},
+shown AS (
   SELECT
     trace_id,
-    arraySort(signal -> signal.3, groupUniqArrayIf(signal, key NOT LIKE 'conversation %')) AS signals,
-    arraySort(signal -> signal.3, groupUniqArrayIf(signal, key LIKE 'conversation %')) AS conversation_signals
-  FROM (SELECT trace_id, key FROM newest ARRAY JOIN keys AS key) AS links
-  INNER JOIN (
-    SELECT {{ signal_tuple }} AS signal, key FROM current_signals ARRAY JOIN keys AS key
-  ) AS marks USING (key)
+    arraySort(signal -> signal.3, groupUniqArrayIf(signal, direct)) AS signals,
+    arraySort(signal -> signal.3, groupUniqArrayIf(signal, NOT direct)) AS conversation_signals
+  FROM hits
   GROUP BY trace_id
 )
 SELECT
@@ -73,10 +74,10 @@ SELECT
   verdicts.judged_at AS judged_at,
   verdicts.request_version AS judged_version,
   verdicts.claims AS claims,
-  hits.signals AS signals,
-  hits.conversation_signals AS conversation_signals
+  shown.signals AS signals,
+  shown.conversation_signals AS conversation_signals
 FROM newest
 LEFT JOIN verdicts USING (trace_id)
-LEFT JOIN hits USING (trace_id)
+LEFT JOIN shown USING (trace_id)
 WHERE newest.conversation_id = {conversation:String} OR newest.trace_id = {conversation:String}
 ORDER BY filed_at, trace_id

@@ -1,40 +1,49 @@
--- User signals of a window by kind and segment.
+-- User signals of a window by kind and segment, those that were sent apart from those inferred.
 --
 -- Parameters: since, until (window of occurred_at; until is excluded).
 --
 -- Columns
 --   segment      of the request the signal hangs on, by trace, response, message or conversation;
 --                'unknown' while that request is not there
---   kind, signals, positive, negative (by sentiment), matched (request found)
+--   kind, inferred, signals, positive, negative (by sentiment), matched (request found)
+--
+-- One that was inferred is left out where one of its kind was sent about the same request.
 WITH
 {{ current_signals }},
 wanted AS (
-  SELECT signal_id, kind, sentiment, keys
+  SELECT signal_id, kind, source, sentiment, keys
   FROM current_signals
   WHERE occurred_at >= {since:DateTime64(6, 'UTC')} AND occurred_at < {until:DateTime64(6, 'UTC')}
 ),
 places AS (
-  SELECT key, argMax(ifNull(segment, 'unknown'), (filed_at, version)) AS segment
-  FROM (SELECT segment, filed_at, version, {{ request_keys }} AS keys FROM requests)
+  SELECT key, argMax((ifNull(segment, 'unknown'), trace_id), (filed_at, version)) AS place
+  FROM (SELECT segment, trace_id, filed_at, version, {{ request_keys }} AS keys FROM requests)
   ARRAY JOIN keys AS key
   WHERE key IN (SELECT arrayJoin(keys) FROM wanted)
   GROUP BY key
 ),
 matched AS (
   -- A signal with several keys counts once, by the first that leads to a request.
-  SELECT signal_id, any(kind) AS kind, any(sentiment) AS sentiment,
-         argMax(places.segment, (places.segment != '', -position)) AS segment
-  FROM (SELECT signal_id, kind, sentiment, key, position FROM wanted ARRAY JOIN keys AS key, arrayEnumerate(keys) AS position) AS asked
+  SELECT signal_id, any(kind) AS kind, any(source) = 'inferred' AS inferred,
+         any(sentiment) AS sentiment,
+         argMax(places.place, (places.place.1 != '', -position)) AS place
+  FROM (SELECT signal_id, kind, source, sentiment, key, position FROM wanted ARRAY JOIN keys AS key, arrayEnumerate(keys) AS position) AS asked
   LEFT JOIN places USING (key)
   GROUP BY signal_id
+),
+told AS (
+  SELECT *, max(NOT inferred AND place.2 != '') OVER (PARTITION BY kind, place.2) AS sent
+  FROM matched
 )
 SELECT
-  if(matched.segment = '', 'unknown', matched.segment) AS segment,
+  if(place.1 = '', 'unknown', place.1) AS segment,
   kind,
+  inferred,
   count() AS signals,
   countIf(sentiment > 0) AS positive,
   countIf(sentiment < 0) AS negative,
-  countIf(matched.segment != '') AS matched
-FROM matched
-GROUP BY segment, kind
-ORDER BY segment, kind
+  countIf(place.1 != '') AS matched
+FROM told
+WHERE NOT (inferred AND sent)
+GROUP BY segment, kind, inferred
+ORDER BY segment, kind, inferred

@@ -7,18 +7,20 @@
 --   limit           how many conversations
 --
 -- One row per conversation: conversation_id, or the trace id of a request without one. `badness`
--- is the sum of these columns; the first five add up over the conversation, the others are those
+-- is the sum of these columns; the first seven add up over the conversation, the others are those
 -- of its worst request (the one with the most of them and of signals of its own):
 --   thumbs_down     3 each; a thumbs_up of negative value is one
 --   low_rating      2 each rating that says no
---   rephrase, regenerate, abandon    1.5 each
+--   rephrase, push_back, regenerate, abandon    1.5 each
+--   repeated_clicks 0.5 each
 --   contradicted    2 per contradicted claim, at most 2 claims
 --   unsupported     1 per claim that the documents do not hold, at most 3 claims
 --   low_lexical     1 - lexical score while there is no judged score
 --   no_context      1 for an answer given without any document
 --   failed_request  1.5 where the request ended in an error
 --   stray_citation  1 where a citation points to no document
--- A signal that was taken back counts nothing. Conversations with a badness of 0 are left out.
+-- A signal that was inferred counts its confidence times that, and nothing beside one of the same
+-- kind that was sent. A signal that was taken back counts nothing. Conversations with a badness of 0 are left out.
 --
 -- Also: trace_ids and questions of the conversation in order of time (100 at most), and of its
 -- worst request all that a reviewer reads: question, answer, documents, claims, score, ...;
@@ -58,21 +60,10 @@ verdicts AS (
   ORDER BY rank DESC
   LIMIT 1 BY trace_id
 ),
-hits AS (
-  SELECT
-    trace_id,
-    signal_id,
-    any(complaint) AS complaint,
-    any(weight) AS weight,
-    max(key NOT LIKE 'conversation %') AS direct,
-    any(signal) AS signal
-  FROM (SELECT trace_id, key FROM chosen ARRAY JOIN keys AS key) AS links
-  INNER JOIN (
-    SELECT signal_id, complaint, weight, {{ signal_tuple }} AS signal, key
-    FROM current_signals ARRAY JOIN keys AS key
-  ) AS aims USING (key)
-  GROUP BY trace_id, signal_id
+links AS (
+  SELECT trace_id, key FROM chosen ARRAY JOIN keys AS key
 ),
+{{ hits }},
 marks AS (
   SELECT
     trace_id,
@@ -121,8 +112,10 @@ ranking AS (
     arraySum(mark -> if(mark.2 = 'thumbs_down', mark.3, 0), unique_marks) AS thumbs_down,
     arraySum(mark -> if(mark.2 = 'low_rating', mark.3, 0), unique_marks) AS low_rating,
     arraySum(mark -> if(mark.2 = 'rephrase', mark.3, 0), unique_marks) AS rephrase,
+    arraySum(mark -> if(mark.2 = 'push_back', mark.3, 0), unique_marks) AS push_back,
     arraySum(mark -> if(mark.2 = 'regenerate', mark.3, 0), unique_marks) AS regenerate,
     arraySum(mark -> if(mark.2 = 'abandon', mark.3, 0), unique_marks) AS abandon,
+    arraySum(mark -> if(mark.2 = 'repeated_clicks', mark.3, 0), unique_marks) AS repeated_clicks,
     arraySort(signal -> signal.3, arrayMap(mark -> mark.4, unique_marks)) AS signals,
     worst.1 AS worst_trace_id,
     worst.3 AS contradicted,
@@ -131,7 +124,8 @@ ranking AS (
     worst.6 AS no_context,
     worst.7 AS failed_request,
     worst.8 AS stray_citation,
-    thumbs_down + low_rating + rephrase + regenerate + abandon + worst.2 AS badness
+    thumbs_down + low_rating + rephrase + push_back + regenerate + abandon + repeated_clicks
+      + worst.2 AS badness
   FROM conversations
   WHERE badness > 0
   ORDER BY badness DESC, last_at DESC, conversation

@@ -266,14 +266,16 @@ async def test_signals_are_counted_by_the_segment_of_what_they_hang_on(
     await store.write_signals([revoked])
     rows = await store.rows("signals_summary", window(day))
     assert [tuple(row.values()) for row in rows] == [
-        ("a", "thumbs_down", 1, 0, 1, 1),
-        ("b", "thumbs_up", 1, 1, 0, 1),
-        ("c", "copy", 1, 0, 0, 1),
-        ("d", "abandon", 1, 0, 1, 1),
-        ("d", "thumbs_down", 1, 0, 1, 1),
-        ("unknown", "thumbs_down", 1, 0, 1, 0),
+        ("a", "thumbs_down", False, 1, 0, 1, 1),
+        ("b", "thumbs_up", False, 1, 1, 0, 1),
+        ("c", "copy", False, 1, 0, 0, 1),
+        ("d", "abandon", False, 1, 0, 1, 1),
+        ("d", "thumbs_down", False, 1, 0, 1, 1),
+        ("unknown", "thumbs_down", False, 1, 0, 1, 0),
     ]
-    assert list(rows[0]) == ["segment", "kind", "signals", "positive", "negative", "matched"]
+    assert list(rows[0]) == [
+        *("segment", "kind", "inferred", "signals", "positive", "negative", "matched"),
+    ]
 
 
 # --- Worst conversations -----------------------------------------------------------------
@@ -282,8 +284,10 @@ PARTS = (
     "thumbs_down",
     "low_rating",
     "rephrase",
+    "push_back",
     "regenerate",
     "abandon",
+    "repeated_clicks",
     "contradicted",
     "unsupported",
     "low_lexical",

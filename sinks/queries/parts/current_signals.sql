@@ -2,20 +2,25 @@ current_signals AS (
   -- Each signal once, by its latest word; one that was taken back counts nothing. `keys` are the
   -- things it may hang on: trace, span, response, message, conversation.
   SELECT
-    signal_id, kind, occurred_at, value, sentiment, comment, document_id, source,
-    trace_id AS signal_trace_id,
+    signal_id, kind, occurred_at, sentiment, source,
+    CAST(
+      (signal_id, kind, occurred_at, value, sentiment, comment, document_id, source, complaint,
+       confidence, reason),
+      'Tuple(signal_id String, kind String, occurred_at DateTime64(6, \'UTC\'), value Nullable(Float64), sentiment Int8, comment Nullable(String), document_id Nullable(String), source String, complaint String, confidence Nullable(Float64), reason Nullable(String))'
+    ) AS signal,
     multiIf(
       kind = 'thumbs_down' OR (kind = 'thumbs_up' AND sentiment < 0), 'thumbs_down',
       kind = 'rating' AND sentiment < 0, 'low_rating',
-      kind IN ('rephrase', 'regenerate', 'abandon'), toString(kind),
+      kind IN ('rephrase', 'push_back', 'regenerate', 'abandon', 'repeated_clicks'), toString(kind),
       ''
     ) AS complaint,
+    -- One that was inferred weighs as much as it is sure.
     transform(
       complaint,
-      ['thumbs_down', 'low_rating', 'rephrase', 'regenerate', 'abandon'],
-      [3., 2., 1.5, 1.5, 1.5],
+      ['thumbs_down', 'low_rating', 'rephrase', 'push_back', 'regenerate', 'abandon', 'repeated_clicks'],
+      [3., 2., 1.5, 1.5, 1.5, 1.5, 0.5],
       0.
-    ) AS weight,
+    ) * if(source = 'inferred', ifNull(confidence, 0.), 1.) AS weight,
     arrayMap(key -> assumeNotNull(key), arrayFilter(key -> key IS NOT NULL, [
       concat('trace ', trace_id), concat('span ', span_id), concat('response ', response_id),
       concat('message ', message_id), concat('conversation ', conversation_id)
