@@ -300,3 +300,27 @@ async def test_requests_without_a_conversation_are_reviewed_each_as_its_own(
     review = await Reports(clickhouse, pipeline.judge.fingerprint).review(WINDOW)
     conversations = {c["conversation_id"]: len(c["turns"]) for c in review["conversations"]}
     assert conversations == {f"{1:032x}": 1, f"{2:032x}": 1, "s-1": 1}
+
+
+async def test_a_store_that_hangs_stops_the_reading_and_loses_nothing() -> None:
+    """What cannot be stored waits in the journal, not in memory."""
+    store = MemoryStore()
+    write, go_on = store.write_requests, asyncio.Event()
+
+    async def hanging(rows: Any) -> None:
+        await go_on.wait()
+        await write(rows)
+
+    store.write_requests = hanging  # type: ignore[method-assign]
+    limits = {"quiet_seconds": 0.05, "rootless_seconds": 0.2, "max_traces": 20}
+    pipeline = Pipeline(store, {"assembler": limits, "store": {"flush_rows": 10}})
+    async with pipeline.running():
+        await pipeline.send(*(request_of(n, "a") for n in range(1, 601)))
+        await asyncio.sleep(1.5)
+        (reader,) = pipeline.journal.members[TELEMETRY, "g"]
+        # Open traces, those evicted since, those being stored, and one more read of 64 records.
+        assert (reader.next or 0) < 20 + 2 * 10 + 10 + 2 * 64
+        assert pipeline.waiting(TELEMETRY) == 600
+        go_on.set()
+        await pipeline.until_idle()
+    assert len(store.by_trace) == 600
