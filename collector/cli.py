@@ -211,6 +211,25 @@ def estimates(
         raise typer.Exit(1)
 
 
+@app.command(epilog="Example: groundwatch signals --since 7d --json")
+def signals(
+    config: ConfigOption = None,
+    since: SinceOption = "7d",
+    segment: SegmentOption = "",
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what users said, sent or inferred, and how few of them said anything."""
+    from collector.remote import report as ask
+    from dashboards import terminal
+
+    found = _run(ask(load(config), "signals", _window(since, None), segment=segment))
+    if as_json:
+        _print_json(found)
+    else:
+        terminal.print_signals(found, Console())
+
+
 @review_app.command("report", epilog="Example: groundwatch review report --week 2026-W48")
 def review_report(
     config: ConfigOption = None,

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 60
 
 
 async def report(resolved: Resolved, name: str, window: Window, **parameters: Any) -> Any:
-    """Return one report as data: `estimates`, `review` or `candidates`.
+    """Return one report as data, such as `estimates`, `review` or `signals`.
 
     Args:
         resolved: the configuration of the agent or of its store.

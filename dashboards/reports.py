@@ -14,6 +14,7 @@ from collector.ports import Store
 from dashboards.candidates import candidate_of
 from dashboards.estimates import segment_rows, total_row
 from dashboards.review.conversation import conversation_of
+from dashboards.signals import signal_rows
 from dashboards.windows import Window
 
 SCORER = "faithfulness"
@@ -46,7 +47,7 @@ class Reports:
         if name == "candidates":
             return {"candidates": await self.candidates(window, **options)}
         if name == "signals":
-            return {"signals": await self.signals(window, **options)}
+            return await self.signals(window, **options)
         if name == "doctor":
             return await self.doctor(window, **options)
         if name == "review":
@@ -110,11 +111,23 @@ class Reports:
         rows = await self._store.rows("accounting", parameters | {"scorer": SCORER})
         return [(row["service"], row["segment"]) for row in rows]
 
-    async def signals(self, window: Window, segment: str = "") -> list[dict[str, Any]]:
-        """Return counts of signals by segment and kind."""
+    async def signals(self, window: Window, segment: str = "") -> dict[str, Any]:
+        """Return signals by segment and kind, and how many users they come from.
+
+        Signals count by when they occurred, requests and conversations by when they started.
+        """
         asked = {"since": window.since, "until": window.until}
-        rows = await self._store.rows("signals_summary", asked)
-        return [row for row in rows if segment in ("", row["segment"])]
+        counts = await self._store.rows("signals_summary", asked)
+        engagement = await self._store.rows("engagement", asked)
+        wanted = (
+            [row for row in rows if segment in ("", row["segment"])]
+            for rows in (counts, engagement)
+        )
+        return {
+            "since": window.since.isoformat(),
+            "until": window.until.isoformat(),
+            **signal_rows(*wanted),
+        }
 
     async def doctor(self, window: Window, segment: str = "") -> dict[str, Any]:
         """Return what the stored requests lack for being monitored, and how to get it."""

@@ -56,6 +56,42 @@ def point(row: Row) -> str:
     return f"{row['estimate']:.3f}{mark}"
 
 
+def print_signals(report: Row, console: Console) -> None:
+    """Print signals by segment and kind, and how few of the users they speak for."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("segment", no_wrap=True)
+    table.add_column("signal", no_wrap=True)
+    for name in ("", "count", "per 100 requests", "good", "bad"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in [*report["segments"], {"segment": "all", **report["total"]}]:
+        for found in row["kinds"]:
+            rate = found["per_request"]
+            table.add_row(
+                row["segment"],
+                found["kind"].replace("_", " "),
+                "inferred" if found["inferred"] else "sent",
+                str(found["signals"]),
+                "" if rate is None else f"{100 * rate:.1f}",
+                str(found["positive"]),
+                str(found["negative"]),
+            )
+    console.print(table)
+    console.print(f"\n{engagement(report['total'])}")
+    if report["unmatched"]:
+        console.print(f"{report['unmatched']} signals name a request that is not there.")
+
+
+def engagement(total: Row) -> str:
+    """Say how far the signals that were sent can speak for all users."""
+    if total["engaged_share"] is None:
+        return "There were no requests."
+    return (
+        f"Signals were sent in {total['engaged']} of {total['conversations']} conversations "
+        f"({100 * total['engaged_share']:.1f} %): they say what these users think, "
+        "not what all do.\nWhat was inferred is a guess; the review shows how sure each one is."
+    )
+
+
 def print_conversations(conversations: list[Any], console: Console) -> None:
     """Print the worst conversations, one line each."""
     table = Table(box=None, pad_edge=False, header_style="bold")

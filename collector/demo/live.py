@@ -133,14 +133,14 @@ async def _summary(agent: Agent, story: Scenario, started: datetime) -> dict[str
     window = _since(started)
     report = await agent.reports.estimates(window)
     review = await agent.reports.review(window, limit=_REVIEW_ROWS)
-    signals = await agent.reports.signals(window)
+    said = (await agent.reports.signals(window))["total"]["kinds"]
     candidates = await agent.reports.candidates(window)
     total = report["total"]
     return {
         "requests": total["requests"],
         "judged": total["judged"],
         "failed": total["failed"],
-        "signals": sum(int(row["signals"]) for row in signals),
+        "signals": sum(kind["signals"] for kind in said if not kind["inferred"]),
         "candidates": len(candidates),
         "accounting_ok": report["accounting_ok"],
         "estimate": {key: total[key] for key in ("estimate", "low", "high", "n_eff", "method")},
