@@ -110,25 +110,30 @@ def together(messages: Sequence[Signal]) -> Signal:
     """
     latest, *later = sorted(messages, key=lambda m: (m.occurred_at, m.received_at))
     for message in later:
-        changes = is_change(message) and not latest.revoked
-        latest = _completed(message, latest) if changes else message
+        partial = message.revoked or is_change(message)
+        latest = _completed(message, latest) if partial else message
     return latest
 
 
 def _completed(change: Signal, before: Signal) -> Signal:
-    """Return the earlier signal with what the change says anew."""
+    """Return the earlier signal with what the change says anew.
+
+    What was taken back stays so until a value is given again.
+    """
     said = change.raw_value is not None
+    revoked = change.revoked or (before.revoked and not said)
     meaning = _meaning(change, before) if said else Meaning(before.kind, before.sentiment)
     return msgspec.structs.replace(
         before,
         occurred_at=change.occurred_at,
         received_at=change.received_at,
         kind=meaning.kind,
-        sentiment=meaning.sentiment,
+        sentiment=0 if revoked else meaning.sentiment,
         scale=meaning.scale or before.scale,
         value=change.value if said else before.value,
         raw_value=change.raw_value if said else before.raw_value,
         comment=change.comment or before.comment,
+        revoked=revoked,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import httpx
@@ -12,6 +13,7 @@ from collector.ports import TELEMETRY, Journal, Record
 from collector.receivers.otlp_http import OtlpHttpApp, build_app
 from collector.server import HttpServer
 from collector.telemetry import Metrics
+from collector.timing import Clock
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
 JSON = {"content-type": "application/json"}
@@ -20,8 +22,12 @@ JSON = {"content-type": "application/json"}
 class HttpReceivers:
     """Starts receivers for the length of one test. Call it with a journal to get a client."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(
+        self, metrics: Metrics, clock: Clock | None = None, cors_origins: Sequence[str] = ()
+    ) -> None:
         self.metrics = metrics
+        self.clock = clock
+        self.cors_origins = list(cors_origins)
         self.stack = AsyncExitStack()
 
     async def __call__(
@@ -43,8 +49,9 @@ class HttpReceivers:
         return await self.stack.enter_async_context(client)
 
     def _app(self, journal: Journal, token: str | None, max_body_bytes: int) -> OtlpHttpApp:
-        config = ReceiveConfig(max_body_bytes=max_body_bytes)
-        return build_app(journal, config, self.metrics, None if token is None else SecretStr(token))
+        config = ReceiveConfig(max_body_bytes=max_body_bytes, cors_origins=self.cors_origins)
+        secret = None if token is None else SecretStr(token)
+        return build_app(journal, config, self.metrics, secret, self.clock)
 
 
 async def journalled(journal: Journal, topic: str = TELEMETRY) -> list[Record]:

@@ -166,6 +166,37 @@ def test_another_user_kind_target_or_document_is_another_signal(changed: dict[st
     assert one(**fields).signal_id != one(**{**fields, **changed}).signal_id
 
 
+def test_a_thumb_that_is_turned_round_is_the_same_thumb() -> None:
+    up = one(trace_id=TRACE, kind="thumbs_up", user_id="u1")
+    down = one(trace_id=TRACE, kind="thumbs_down", user_id="u1")
+    assert up.signal_id == down.signal_id
+
+
+def test_signals_of_one_user_on_two_spans_are_two_signals() -> None:
+    first = one(trace_id=TRACE, span_id="00f067aa0ba902b7", kind="thumbs_up", user_id="u1")
+    other = one(trace_id=TRACE, span_id="00f067aa0ba902b8", kind="thumbs_up", user_id="u1")
+    assert first.signal_id != other.signal_id
+
+
+@pytest.mark.parametrize("sent", ["00f067aa0ba902b7", "00F067AA0BA902B7", "0x00f067aa0ba902b7"])
+def test_span_ids_are_brought_into_the_form_traces_have(sent: str) -> None:
+    assert one(span_id=sent, kind="copy").span_id == "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("sent", ["0" * 16, "00f067aa0ba902b", TRACE, "step-1"])
+def test_what_is_no_span_id_is_refused_with_the_cure(sent: str) -> None:
+    assert "span_id: must be 16 hexadecimal digits" in refusal({"span_id": sent, "kind": "copy"})
+
+
+@pytest.mark.parametrize(
+    ("value", "sent", "kept"),
+    [(4, None, "1..5"), (0.2, None, "0..1"), (7, None, "1..10"), (1, "1..5", "1..5")],
+)
+def test_the_scale_of_a_rating_is_kept(value: float, sent: str | None, kept: str) -> None:
+    fields = {"trace_id": TRACE, "kind": "rating", "value": value}
+    assert one(**fields, **({} if sent is None else {"scale": sent})).scale == kept
+
+
 def test_the_same_text_in_two_id_fields_is_not_the_same_target() -> None:
     about_message = one(message_id="42", kind="copy", user_id="u1")
     about_conversation = one(conversation_id="42", kind="copy", user_id="u1")
