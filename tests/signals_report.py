@@ -29,7 +29,8 @@ from scorers.implicit.logistic import Logistic
 from tests.fakes.question_pairs import PAIRS
 from tests.judge_report import DATA, Bools, Floats, auroc
 
-FALSE_POSITIVES = 0.06
+REPHRASE_LIMIT = 0.06
+PUSHBACK_LIMIT = 0.05
 """False positives allowed on the half a threshold is chosen on, of each kind of follow-up."""
 
 _PENALTY = 1.0
@@ -173,7 +174,7 @@ def fit_rephrase(restated: Sample, dialogue: Sample) -> Fit:
     # What is kept can only speak for a rephrase, signs of a follow-up only against one.
     model = _fit(groups, signs=(1, -1, -1))
     others = (restated.taken(~restated.positive), follow_ups)
-    return Fit(model, max(_cut(other.scores(model)) for other in others))
+    return Fit(model, max(_cut(other.scores(model), REPHRASE_LIMIT) for other in others))
 
 
 def fit_pushback(dialogue: Sample) -> Fit:
@@ -183,7 +184,7 @@ def fit_pushback(dialogue: Sample) -> Fit:
         (dialogue.features[~dialogue.positive], False, 1.0),
     ]
     model = _fit(groups, signs=(1,) * dialogue.features.shape[1])
-    return Fit(model, _cut(dialogue.taken(~dialogue.positive).scores(model)))
+    return Fit(model, _cut(dialogue.taken(~dialogue.positive).scores(model), PUSHBACK_LIMIT))
 
 
 def containment(pairs: Sequence[Pair]) -> Floats:
@@ -218,10 +219,10 @@ def _fit(groups: Sequence[tuple[Floats, bool, float]], signs: Sequence[int]) -> 
     return Logistic(tuple(float(weight) for weight in best[:-1]), float(best[-1]))
 
 
-def _cut(others: Floats) -> float:
+def _cut(others: Floats, limit: float) -> float:
     """Return the lowest threshold, to two places, with few enough false positives."""
     steps = np.arange(0.01, 1.0, 0.01)
-    return float(next((s for s in steps if (others >= s).mean() <= FALSE_POSITIVES), steps[-1]))
+    return float(next((s for s in steps if (others >= s).mean() <= limit), steps[-1]))
 
 
 def _share(called: Bools) -> float | None:

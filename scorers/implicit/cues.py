@@ -9,30 +9,32 @@ import re
 
 from scorers.lexical_text import fold, sentences
 
-_AUXILIARY = r"(?:is|are|was|were|do|does|did|have|has|can|could|should|would|will)"
+_SAID = r"(?:that|this|it|they|those|these|answer|which) (?:is|are|was|were|s|sounds?|seems?)"
 
 _PATTERNS: dict[str, dict[str, tuple[str, ...]]] = {
     "corrects": {
         "en": (
-            r"^(?:no|nope|not|oops|wait|sorry)\b|\bcorrection\b|\bnot what i\b",
+            r"^(?:no|nope)(?:$| (?:i|it|that|this|not|the|my|you|no)\b)|^(?:oops|sorry)\b",
+            r"^not (?:what|that|this|really|quite)\b|^wait(?:$| (?:a|i|so|what|that|is|but)\b)",
+            r"\bcorrection\b|\bnot what i\b|\bi did not (?:ask|mean|say)\b",
             r"\bi (?:just |only |really |actually )?(?:mean|meant|asked|said)\b",
             r"\bi (?:am|m|was) (?:just |only |really |actually )?(?:asking|talking|referring)\b",
-            r"\bi did not (?:ask|mean|say)\b|\bmy question (?:was|is)\b",
+            r"\bmy question (?:was|is)\b",
         ),
         "de": (
-            r"^(?:nein|nicht|moment|halt)\b|\bich (?:meine|meinte|fragte|habe gefragt)\b",
-            r"\bich wollte (?:wissen|fragen|eigentlich)\b|\bmeine frage (?:war|ist)\b",
+            r"^nein\b|^nicht (?:das|was|so|ganz)\b|^moment\b|\bmeine frage (?:war|ist)\b",
+            r"\bich (?:meine|meinte|fragte|habe gefragt)\b|\bich wollte (?:wissen|fragen)\b",
             r"\b(?:meinte|wollte|fragte) ich nicht\b",
         ),
         "fr": (
-            r"^(?:non|pardon|attendez|pas)\b|\bje (?:veux dire|voulais dire|voulais savoir)\b",
-            r"\bje (?:parle|parlais) de\b|\bj ai demandé\b|\bma question (?:était|est)\b",
-            r"\bce n est pas ce que j\b",
+            r"^(?:non|pardon|attendez)\b|^pas (?:ça|cela|exactement)\b|\bj ai demandé\b",
+            r"\bje (?:veux dire|voulais dire|voulais savoir)\b|\bje (?:parle|parlais) de\b",
+            r"\bma question (?:était|est)\b|\bce n est pas ce que j\b",
         ),
         "es": (
-            r"^(?:no|perdón|espera)\b|\bme (?:refiero|refería)\b|\b(?:quería|quise) decir\b",
-            r"\bquería saber\b|\bmi pregunta (?:era|es)\b|\bno es lo que\b|\bhe preguntado\b",
-            r"\bpregunté\b",
+            r"^no(?:$| (?:es|era|eso|quería|me refiero|me refería)\b)|^(?:perdón|espera)\b",
+            r"\bme (?:refiero|refería)\b|\b(?:quería|quise) decir\b|\bquería saber\b",
+            r"\bmi pregunta (?:era|es)\b|\bno es lo que\b|\bhe preguntado\b|\bpregunté\b",
         ),
     },
     "does not understand": {
@@ -40,52 +42,59 @@ _PATTERNS: dict[str, dict[str, tuple[str, ...]]] = {
             r"\bconfus\w*|\bunclear\b|\bnot clear\b|\bclarif\w*|\bmakes? no sense\b",
             r"\bnot (?:really |quite )?sure (?:i|what|how|if|whether|why)\b",
             r"\btrying to understand\b|\b(?:what|do) (?:do )?you mean\b|\bare you saying\b",
-            r"\b(?:do|did|can|could) not (?:\w+ )?(?:understand|follow)\b",
-            r"\b(?:do|did|can|could) not (?:\w+ )?get (?:it|that|this|what)\b",
-            r"\bwhat (?:does|do) (?:that|this|it|they|those) mean\b|\bexplain\b|\belaborate\b",
+            r"\bi (?:do|did|can|could) not (?:\w+ )?(?:understand|follow)\b",
+            r"\bi (?:do|did|can|could) not (?:\w+ )?get (?:it|that|this|what)$",
+            r"\bwhat (?:does|do) (?:that|this|it|they|those) mean\b|\belaborate\b",
+            r"\bexplain(?:$| (?:that|this|it|more|again|further|better|your|yourself|please)\b)",
             r"\bmore (?:details?|specific|concrete|precise|exact|clearly)\b",
-            r"\bwhat\b.* exactly\b|\bexactly what\b",
+            r"\bwhat\b.* exactly$|\bexactly what\b",
         ),
         "de": (
-            r"\bverstehe\b.* nicht\b|\bunklar\b|\bnicht klar\b|\bgenauer\b|\berklär\w*",
+            r"\bverstehe\b.* nicht\b|\bunklar\b|\bnicht klar\b|\bgenauer\b",
+            r"\berklär\w* (?:sie |du |mir |bitte )*(?:das|es)\b",
             r"\bwas (?:meinst du|meinen sie|heißt das|bedeutet das)\b",
         ),
         "fr": (
-            r"\bne comprends pas\b|\bpas clair\b|\bplus de détails\b",
-            r"\b(?:expliqu|précis|clarifi)(?:er|ez|e)\b|\bque (?:voulez vous|veux tu) dire\b",
+            r"\bne comprends pas\b|\bpas clair\b|\bplus de détails\b|\bprécise[zr]?\b",
+            r"\b(?:expliqu|clarifi)(?:er|ez|e) (?:moi )?(?:ça|cela|davantage|mieux)\b",
+            r"\bque (?:voulez vous|veux tu) dire\b",
         ),
         "es": (
             r"\bno (?:lo )?(?:entiendo|comprendo)\b|\bno (?:me )?queda claro\b|\bmás detalles\b",
-            r"\b(?:explic|aclar)\w*|\bqué (?:quieres|quiere) decir\b",
+            r"\bexplic\w* (?:eso|esto|mejor|más)\b|\baclar\w*|\bqué (?:quieres|quiere) decir\b",
         ),
     },
     "disagrees": {
         "en": (
-            rf"\b{_AUXILIARY} not (?:it|that|they|he|she|there|you|we|i|the|this|these|those)\b",
-            rf"^{_AUXILIARY} not\b|^but\b|^(?:ok|okay|yes|i see|i know|i get that|sure) but\b",
+            r"(?<!why )\b(?:is|are|was|were|do|does|did|have|has|can|could|should|would|will) not"
+            r" (?:it|that|they|he|she|there|you|we|i|the|this|these|those)\b",
+            r"^(?:is|are|was|were|did|has|have|should|would) not\b",
+            r"^but\b|^(?:ok|okay|yes|i see|i know|i get that|sure) but\b|^(?:however|although)\b",
             r"\bbut (?:i|you|he|she|they|it|that|this|the|do|is|are|can|what|why|how)\b",
             r"^really\b|\breally$|\bactually\b|\b(?:are )?you sure\b|\bcontradict\w*",
-            r"\bwrong\b|\bincorrect\b|\bmistaken?\b|\bnot (?:true|right|correct|possible)\b",
-            r"\bshould be one\b|\bthat (?:can not|cannot) be\b|^(?:however|although)\b",
+            rf"\b{_SAID} (?:\w+ )?(?:wrong|incorrect|false|untrue|mistaken)\b",
+            rf"\b{_SAID} not (?:true|right|correct|possible)\b|^(?:wrong|incorrect)$",
+            r"^(?:is|was) (?:not )?(?:that|this|it) (?:wrong|incorrect)\b|\bshould be one\b",
+            r"\bthat (?:can not|cannot) be\b|\byou are (?:wrong|mistaken)\b",
         ),
         "de": (
-            r"^aber\b|\baber (?:ich|du|sie|das|es|was|warum|wie)\b|\bfalsch\b|\bnicht richtig\b",
-            r"\bstimmt (?:das |so |doch |aber )?nicht\b|^wirklich\b|\bsicher dass\b|\bwiderspr\w*",
+            r"^aber\b|\baber (?:ich|du|sie|das|es|was|warum|wie)\b|\bwiderspr\w*|^wirklich\b",
+            r"\bdas (?:ist|war|stimmt)\b.*\b(?:falsch|nicht)\b|\bsicher dass\b|\bnicht richtig\b",
         ),
         "fr": (
-            r"^mais\b|\bpourtant\b|\bfaux\b|\bpas (?:vrai|correct|exact)\b|^vraiment\b",
+            r"^mais\b|\bpourtant\b|\bc est faux\b|\bpas (?:vrai|correct|exact)\b|^vraiment\b",
             r"\b(?:êtes vous|es tu|tu es|vous êtes) sûre?s?\b|\bcontredi\w*",
         ),
         "es": (
-            r"^pero\b|\bincorrecto\b|\b(?:está|es) mal\b|\bno es (?:cierto|verdad|correcto)\b",
-            r"^de verdad\b|\bseguro que\b|\bcontradic\w*",
+            r"^pero\b|\beso (?:está|es) (?:mal|falso|incorrecto)\b|\bcontradic\w*|^de verdad\b",
+            r"\bno es (?:cierto|verdad|correcto)\b|\bseguro que\b",
         ),
     },
     "quotes": {
         "en": (
             r"\byou (?:just |also |have |had )?(?:said|say|mention\w*|told|stated?|wrote)\b",
-            r"\byou (?:just |also |have |had )?(?:gave|give)\b",
-            r"\b(?:told|tells) me\b|\b(?:he|she|they|it) (?:says?|said)\b|^(?:thought|heard)\b",
+            r"\byou (?:just |also |have |had )?(?:gave|give)\b|\b(?:told|tells) me\b",
+            r"\b(?:he|she|they) (?:says?|said)\b|^(?:thought|heard)\b",
             r"\bi (?:have |had )?(?:heard|thought|read|was told|remember|believe)\b",
             r"\bi saw (?:that|it|on|in|somewhere)\b",
         ),
@@ -113,12 +122,12 @@ _PATTERNS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "asks for another try": {
         "en": (
-            r"\bagain\b|\bonce more\b|\b(?:one|another) (?:more )?time\b|\bdouble check\b",
-            r"\bplease check\b",
+            r"\bonce more\b|\b(?:one|another) more time\b|\btry again\b|\bcheck again\b",
+            r"\bsay (?:that |it )?again\b|\bdouble check\b|\bagain please$",
         ),
-        "de": (r"\bnoch ?mal\b|\bnochmals\b|\bnoch einmal\b|\berneut\b",),
-        "fr": (r"\bencore une fois\b|\bà nouveau\b|\bde nouveau\b|\bvérifie[zr]\b",),
-        "es": (r"\botra vez\b|\bde nuevo\b|\bnuevamente\b",),
+        "de": (r"\bnoch ?mal$|\bnochmals$|\bnoch einmal$",),
+        "fr": (r"\bencore une fois$|\bà nouveau$|\bde nouveau$|\bvérifie[zr] encore\b",),
+        "es": (r"\botra vez$|\bde nuevo$|\bnuevamente$",),
     },
     "concludes": {
         "en": (r"^(?:so|then|ok so|and so)\b|^(?:that|this) means\b|\bthen$",),

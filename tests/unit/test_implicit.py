@@ -76,7 +76,7 @@ def test_a_question_that_goes_on_from_the_last_one_says_nothing(question: str, l
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        ("No, I meant the yearly plan", 'corrects ("no")'),
+        ("No, I meant the yearly plan", 'corrects ("no i")'),
         ("I don't understand, can you explain that?", "does not understand"),
         ("But you said it was free!", "disagrees"),
         ("Isn't that wrong? I heard it costs 5 euros.", "disagrees"),
@@ -92,6 +92,32 @@ def test_correcting_doubting_and_not_understanding_is_push_back(later: str, why:
     assert found is not None
     assert found.kind == "push_back"
     assert why in found.reason
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "What is wrong when the light is red?",
+        "No internet connection after the update",
+        "Not reachable by phone, what now?",
+        "Why isn't the printer printing?",
+        "It says error 404, what is that?",
+        "How do I turn it on again?",
+        "Explain the refund policy",
+        "Where do I check the balance?",
+        "Can I really get a discount?",
+        "Does not start any more after the update",
+        "Wait time at the counter?",
+        "Was habe ich falsch gemacht?",
+        "Nicht erreichbar, was tun?",
+        "Erklären Sie die Rückgabe",
+        "Expliquez la garantie",
+        "No puedo entrar en mi cuenta",
+        "¿Qué está mal con la factura?",
+    ],
+)
+def test_words_of_trouble_with_the_product_are_not_push_back(later: str) -> None:
+    assert kind_after("Which plans are there?", later, answer="Basic and Pro.") is None
 
 
 def test_no_as_the_answer_to_a_question_back_is_not_push_back() -> None:
