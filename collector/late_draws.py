@@ -21,7 +21,7 @@ from collector.config import Config
 from collector.model import Decision, JudgeTask, RagRequest, StoredRequest
 from collector.ports import JUDGE, TELEMETRY, Entry, Journal, Known, Store
 from collector.sampling import raised
-from collector.signals import complained_about
+from collector.signals import complained_about, is_complaint
 from collector.telemetry import Metrics
 from collector.timing import Clock, Patience
 
@@ -72,7 +72,8 @@ class LateDraws:
         if not self._in_use or not rows:
             return
         since = self._clock.now() - REACH
-        complaints = await patiently(self._store.complaints, rows, since)
+        found = await patiently(self._store.complaints, rows, since)
+        complaints = [signal for signal in found if is_complaint(signal)]
         ids = [row.request.trace_id for row in complained_about(rows, complaints)]
         if not ids:
             return
