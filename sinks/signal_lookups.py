@@ -25,11 +25,14 @@ _DIRECT = ("trace_id", "span_id", "response_id", "message_id")
 # Served from a projection, whatever the size of the table.
 _BY_TRACE = "SELECT DISTINCT trace_id FROM requests WHERE trace_id IN {ids:Array(String)}"
 
-# By Bloom filters, one per granule. Each kind of id apart: one condition over all would read the
+# Bloom filters, one per granule, say where to look; a set of the ids then looks, which hasAny would
+# do by comparing all with all. Each kind of id apart: one condition over all of them would read the
 # granules of every kind for any of them.
 _BY_ID = {
-    "span_id": "hasAny(span_ids, {ids:Array(String)})",
-    "response_id": "hasAny(response_ids, {ids:Array(String)})",
+    "span_id": "indexHint(hasAny(span_ids, {ids:Array(String)})) "
+    "AND arrayExists(id -> id IN {ids:Array(String)}, span_ids)",
+    "response_id": "indexHint(hasAny(response_ids, {ids:Array(String)})) "
+    "AND arrayExists(id -> id IN {ids:Array(String)}, response_ids)",
     "message_id": "message_id IN {ids:Array(String)}",
     "conversation_id": "conversation_id IN {ids:Array(String)}",
 }

@@ -3,8 +3,9 @@
 -- Parameters: since, until (window of occurred_at; until is excluded).
 --
 -- Columns
---   segment      of the request the signal hangs on, by trace, response, message or conversation;
---                'unknown' while that request is not there
+--   segment      of the request the signal hangs on, by trace, span, response, message or
+--                conversation; 'unknown' while that request is not there, or where it is more than
+--                31 days older than the window
 --   kind, inferred, signals, positive, negative (by sentiment), matched (request found)
 --
 -- One that was inferred is left out where one of its kind was sent about the same request.
@@ -17,7 +18,12 @@ wanted AS (
 ),
 places AS (
   SELECT key, argMax((ifNull(segment, 'unknown'), trace_id), (filed_at, version)) AS place
-  FROM (SELECT segment, trace_id, filed_at, version, {{ request_keys }} AS keys FROM requests)
+  FROM (
+    SELECT segment, trace_id, filed_at, version, {{ request_keys }} AS keys
+    FROM requests
+    WHERE filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 31 DAY
+      AND filed_at < {until:DateTime64(6, 'UTC')} + INTERVAL 1 DAY
+  )
   ARRAY JOIN keys AS key
   WHERE key IN (SELECT arrayJoin(keys) FROM wanted)
   GROUP BY key
