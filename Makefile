@@ -33,6 +33,10 @@ test: setup ## Run all tests
 test-live-conventions: setup ## Try the current releases of tracing libraries (2 GB, minutes)
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.conventions
 
+.PHONY: test-feedback-clients
+test-feedback-clients: setup ## Try the current feedback clients of other products (100 MB)
+	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback
+
 .PHONY: check
 check: setup ## Lint, types, import contract, generated parts of the README
 	@$(BIN)/ruff format --check --quiet $(CHECKED)

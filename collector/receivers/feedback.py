@@ -21,6 +21,18 @@ PHOENIX_VERSION = "12.0.0"
 """The version of Phoenix's server whose feedback calls are understood: its clients ask."""
 
 
+LANGSMITH_BATCHES = {
+    # Feedback then comes one by one at /feedback, not hidden in batches of runs.
+    "use_multipart_endpoint": False,
+    "size_limit": 100,
+    "size_limit_bytes": 20 * 1024 * 1024,
+    "scale_up_nthreads_limit": 1,
+    "scale_up_qsize_trigger": 1000,
+    "scale_down_nempty_trigger": 4,
+}
+"""How LangSmith's client is to send; it takes all of these for granted."""
+
+
 class Call(NamedTuple):
     """One call that brings signals: how to read its body and how to answer it."""
 
@@ -55,8 +67,7 @@ def greeting_of(method: str, path: str) -> Reply | None:
     if path.endswith("/arize_phoenix_version"):
         return Reply(200, {"content-type": "text/plain"}, PHOENIX_VERSION.encode())
     if path.endswith("/info"):
-        # Feedback then comes one by one at /feedback, not hidden in batches of runs.
-        return json_reply({"batch_ingest_config": {"use_multipart_endpoint": False}})
+        return json_reply({"batch_ingest_config": LANGSMITH_BATCHES})
     return None
 
 

@@ -142,7 +142,10 @@ async def test_the_langsmith_client_is_told_to_send_feedback_one_by_one(
 ) -> None:
     client = await serve.in_process(MemoryJournal())
     response = await client.get("/info")
-    assert response.json()["batch_ingest_config"]["use_multipart_endpoint"] is False
+    told = response.json()["batch_ingest_config"]
+    assert told["use_multipart_endpoint"] is False
+    # Fields that its background thread reads without asking whether they are there.
+    assert {"size_limit", "scale_up_nthreads_limit", "scale_up_qsize_trigger"} <= told.keys()
 
 
 async def test_feedback_of_the_langsmith_client_is_given_changed_and_deleted(

@@ -24,6 +24,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "haystack": ("haystack-ai", "opentelemetry-haystack", *EXPORTER),
     "langfuse": ("langfuse", "openai", *LANGCHAIN),
     "langsmith": ("langsmith[otel]", *LANGCHAIN, *EXPORTER),
+    "feedback": ("langfuse", "langsmith", "arize-phoenix-client"),
     "mlflow": ("mlflow", "openai", *LANGCHAIN, *EXPORTER),
     "otel-genai": ("opentelemetry-util-genai", "openai", "httpx", *EXPORTER),
     # The instrumentation of OpenAI does not work with the current helper.
