@@ -28,7 +28,8 @@ SHARES = {
     "requests": 0.2,
     "messages": 0.1,
     "files": 0.1,
-    "signals": 0.15,
+    "signals": 0.08,
+    "feedback": 0.07,
     "stored": 0.1,
     "attributes": 0.05,
 }

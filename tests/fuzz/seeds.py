@@ -28,6 +28,9 @@ def seeds(target: str) -> list[bytes]:
 def _seeds(target: str) -> list[bytes]:
     if target == "signals":
         return [json.dumps(signal).encode() for signal in _SIGNALS]
+    if target == "feedback":
+        recorded = sorted((RECORDINGS / "feedback").glob("*.json"))
+        return [body for path in recorded for body in _posted(json.loads(path.read_text()))]
     if target == "files":
         return [path.read_bytes() for path in _paths()]
     if target in ("logs", "messages"):
@@ -58,6 +61,17 @@ def pieces(body: bytes) -> Iterator[bytes]:
 def _paths() -> list[Path]:
     """Return the recordings of the tests, and those beside the project where there are any."""
     return sorted([*RECORDINGS.glob("*.pb"), *SHARED_TRACES.glob("[cp]*/*/*.*")])
+
+
+def _posted(recorded: Any) -> Iterator[bytes]:
+    """Yield the bodies of recorded calls; a file may be a body itself."""
+    if isinstance(recorded, dict) and "calls" in recorded:
+        for call in recorded["calls"]:
+            yield from _posted(call)
+    elif isinstance(recorded, dict) and "body" in recorded:
+        yield json.dumps(recorded["body"]).encode()
+    else:
+        yield json.dumps(recorded).encode()
 
 
 def _bodies(kind: str) -> list[bytes]:

@@ -19,12 +19,24 @@ from collector import otlp
 from collector.errors import MalformedPayload
 from collector.extract import extract
 from collector.model import LogRecord, RagRequest, Span, Telemetry, Trace
-from collector.signals import parse_signals
+from collector.receivers.feedback import call_of
+from collector.signals import Client, parse_signals, signals_in
 from collector.trace_files import bodies, read
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+CLIENT = Client(NOW)
+FEEDBACK_ID = "7f6b8f0e-6c0d-4c55-9c62-6a4c8f6a9f11"
+FEEDBACK_CALLS = (
+    ("POST", "/api/public/scores"),
+    ("POST", "/api/public/ingestion"),
+    ("POST", "/feedback"),
+    ("PATCH", f"/feedback/{FEEDBACK_ID}"),
+    ("POST", "/v1/span_annotations"),
+    ("POST", "/v1/span_notes"),
+)
 
 Target = Callable[[bytes], None]
 
@@ -48,6 +60,7 @@ def requests(data: bytes) -> None:
     except MalformedPayload:
         return
     by_trace: dict[str, list[Span]] = {}
+    signals_in(spans, [], CLIENT)
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     for trace_id, found in by_trace.items():
@@ -61,6 +74,7 @@ def messages(data: bytes) -> None:
     except MalformedPayload:
         return
     by_trace: dict[str, list[LogRecord]] = {}
+    signals_in([], records, CLIENT)
     for record in records:
         by_trace.setdefault(record.trace_id or "0" * 31 + "1", []).append(record)
     for trace_id, found in by_trace.items():
@@ -97,6 +111,19 @@ def signals(data: bytes) -> None:
             assert signal.sentiment in (-1, 0, 1)
             assert signal.signal_id
             msgspec.json.encode(signal)
+
+
+def feedback(data: bytes) -> None:
+    """A body at each of the paths where clients of other products post feedback."""
+    for method, path in FEEDBACK_CALLS:
+        call = call_of(method, path)
+        assert call is not None
+        with contextlib.suppress(MalformedPayload):
+            parsed = call.read(data, CLIENT)
+            assert call.answer(parsed).status in (200, 207)
+            for signal in parsed.signals:
+                assert signal.signal_id
+                msgspec.json.encode(signal)
 
 
 def stored(data: bytes) -> None:
@@ -157,5 +184,6 @@ TARGETS: dict[str, Target] = {
     "messages": messages,
     "files": files,
     "signals": signals,
+    "feedback": feedback,
     "stored": stored,
 }
