@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -23,6 +23,7 @@ _LOOK_SECONDS = 0.5
 _SETTLE_SECONDS = 60.0
 _LINE_SECONDS = 5.0
 _REVIEW_ROWS = 40
+_ALL_ROWS = 500
 
 
 async def run_demo(
@@ -39,14 +40,16 @@ async def run_demo(
     # The library sets its own logger to DEBUG when it is imported.
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     started = datetime.now(UTC)
-    story = scenario(run_id=f"{started:%Y%m%d-%H%M%S}")
+    run_id = f"{started:%Y%m%d-%H%M%S}"
+    story = scenario(run_id=run_id)
     async with running(Resolved(config=_config(data_dir), secrets=Secrets())) as agent:
+        before = await _seen(agent, started)
         await _greet(agent, story, started, console)
         played = asyncio.create_task(
             play(story, otlp_url=agent.urls.otlp_http, stop=stop, turns_per_second=60)
         )
-        await _watch(agent, played, started, console, stop)
-        summary = await _summary(agent, story, started)
+        await _watch(agent, played, started, before.requests, console, stop)
+        summary = await _summary(agent, story, started, run_id, before)
         _show(summary, agent, console)
         if not once and not stop.is_set():
             await _go_on(agent, console, stop)
@@ -89,6 +92,7 @@ async def _watch(
     agent: Agent,
     played: asyncio.Task[Any],
     started: datetime,
+    before: int,
     console: Console,
     stop: asyncio.Event,
 ) -> None:
@@ -107,13 +111,29 @@ async def _watch(
         if not played.done():
             continue
         total = report["total"]
-        if total["requests"] >= played.result().requests and total["waiting"] == 0:
+        if total["requests"] >= before + played.result().requests and total["waiting"] == 0:
             return
         give_up_at = give_up_at or loop.time() + _SETTLE_SECONDS
         if loop.time() > give_up_at:
             console.print("[red]not everything that was sent was judged in time[/]")
             return
     await asyncio.gather(played, return_exceptions=True)
+
+
+class _Seen(NamedTuple):
+    """What a window holds; an earlier run may have ended only a moment ago."""
+
+    requests: int
+    judged: int
+    failed: dict[str, int]
+    signals: int
+
+
+async def _seen(agent: Agent, started: datetime) -> _Seen:
+    total = (await agent.reports.estimates(_since(started)))["total"]
+    said = (await agent.reports.signals(_since(started)))["total"]["kinds"]
+    signals = sum(kind["signals"] for kind in said if not kind["inferred"])
+    return _Seen(total["requests"], total["judged"], total["failed"], signals)
 
 
 def _since(started: datetime) -> Window:
@@ -129,18 +149,32 @@ def _line(report: dict[str, Any]) -> str:
     )
 
 
-async def _summary(agent: Agent, story: Scenario, started: datetime) -> dict[str, Any]:
+async def _summary(
+    agent: Agent, story: Scenario, started: datetime, run_id: str, before: _Seen
+) -> dict[str, Any]:
+    """Sum up this run; conversations of an earlier one are told apart by their id."""
     window = _since(started)
     report = await agent.reports.estimates(window)
-    review = await agent.reports.review(window, limit=_REVIEW_ROWS)
-    said = (await agent.reports.signals(window))["total"]["kinds"]
-    candidates = await agent.reports.candidates(window)
+    review = await agent.reports.review(window, limit=_ALL_ROWS)
+    ours = [c for c in review["conversations"] if c["conversation_id"].startswith(run_id)]
+    review["conversations"] = ours[:_REVIEW_ROWS]
+    candidates = [
+        c
+        for c in await agent.reports.candidates(window, limit=_ALL_ROWS)
+        if c["provenance"]["conversation_id"].startswith(run_id)
+    ]
+    seen = await _seen(agent, started)
     total = report["total"]
+    failed = {
+        reason: count - before.failed.get(reason, 0)
+        for reason, count in seen.failed.items()
+        if count > before.failed.get(reason, 0)
+    }
     return {
-        "requests": total["requests"],
-        "judged": total["judged"],
-        "failed": total["failed"],
-        "signals": sum(kind["signals"] for kind in said if not kind["inferred"]),
+        "requests": seen.requests - before.requests,
+        "judged": seen.judged - before.judged,
+        "failed": failed,
+        "signals": seen.signals - before.signals,
         "candidates": len(candidates),
         "accounting_ok": report["accounting_ok"],
         "estimate": {key: total[key] for key in ("estimate", "low", "high", "n_eff", "method")},
