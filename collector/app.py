@@ -337,7 +337,10 @@ class _announced:
         self._urls = urls
 
     def __enter__(self) -> None:
-        self._path.write_text(json.dumps(self._urls._asdict()))
+        # In one step, so that nobody reads half of it.
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(json.dumps(self._urls._asdict()))
+        fresh.replace(self._path)
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
