@@ -45,7 +45,11 @@ class Prometheus:
             )
 
     def __enter__(self) -> Self:
-        self.wait_until_up()
+        try:
+            self.wait_until_up()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
