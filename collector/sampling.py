@@ -6,6 +6,7 @@ The hash is independent of upstream samplers, which use the unsalted bits of the
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from hashlib import blake2b
 
@@ -15,6 +16,9 @@ from collector.config import SamplingConfig
 from collector.model import Decision, Trace
 
 _THRESHOLD_BITS = 56
+_THRESHOLD = re.compile(r"[0-9a-f]{1,14}")
+# A hostile or broken threshold must not give one request all the weight.
+_LEAST_HEAD_PROBABILITY = 1e-6
 
 
 def uniform(salt: str, trace_id: str) -> float:
@@ -38,12 +42,10 @@ def head_probability(trace_state: str) -> float:
             continue
         for pair in value.split(";"):
             key, _, digits = pair.partition(":")
-            if key == "th" and 0 < len(digits) <= _THRESHOLD_BITS // 4:
-                try:
-                    threshold = int(digits.ljust(_THRESHOLD_BITS // 4, "0"), 16)
-                except ValueError:
-                    return 1.0
-                return 1.0 - threshold / (1 << _THRESHOLD_BITS)
+            if key == "th" and _THRESHOLD.fullmatch(digits):
+                threshold = int(digits.ljust(_THRESHOLD_BITS // 4, "0"), 16)
+                kept = ((1 << _THRESHOLD_BITS) - threshold) / (1 << _THRESHOLD_BITS)
+                return max(kept, _LEAST_HEAD_PROBABILITY)
     return 1.0
 
 

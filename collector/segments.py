@@ -8,6 +8,8 @@ from collector.config import SegmentsConfig
 from collector.model import RagRequest, Trace
 from collector.telemetry import BoundedLabel
 
+_LOOKED_AT = 1000
+
 # Order matters: the first kind whose pattern is found names the segment.
 _BUILT_IN: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -54,7 +56,8 @@ class Segmenter:
 
         A rule with `attribute` and no `equals` uses the attribute's value as the segment's name.
         """
-        question = request.question or ""
+        # The start tells the kind of a question; patterns on a very long one would take too long.
+        question = (request.question or "")[:_LOOKED_AT]
         for rule, pattern in self._rules:
             if pattern is not None:
                 if pattern.search(question):

@@ -18,6 +18,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 PREFIX = "groundwatch_"
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+_LABEL_LENGTH = 100
 _M = TypeVar("_M", bound=MetricWrapperBase)
 
 
@@ -167,6 +168,7 @@ class BoundedLabel:
         """Return the label to use for `value`; `unknown` for None."""
         if value is None:
             return "unknown"
+        value = value[:_LABEL_LENGTH]
         if value in self._known:
             return value
         if len(self._known) < self._limit:

@@ -12,7 +12,7 @@ import asyncio
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -208,7 +208,17 @@ class ClickHouseStore:
         self, client: Client, rows: Sequence[Judgement], started_at: dict[str, datetime]
     ) -> None:
         filed = lookups.filing_times(client, [row.trace_id for row in rows])
-        items = [(filed.get(r.text(row.trace_id)) or started_at[row.trace_id], row) for row in rows]
+        now = datetime.now(UTC)  # for a request without times whose row is gone
+        items = [
+            (
+                filed.get(r.text(row.trace_id))
+                or started_at.get(row.trace_id)
+                or row.judged_at
+                or now,
+                row,
+            )
+            for row in rows
+        ]
         for batch_id, batch in r.batches(items, r.judgement_bytes, _MAX_ROWS, _MAX_BYTES):
             self._insert(client, _JUDGEMENTS, batch_id, batch)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from collector.config import JournalConfig
 from collector.errors import GroundwatchError, Overloaded, TransientDependencyError
 from collector.journal.sqlite_file import JournalFile, Row
-from collector.ports import Consumer, Entry, Record
+from collector.ports import JUDGE, Consumer, Entry, Record
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, SystemClock
 
@@ -108,7 +108,7 @@ class SqliteJournal:
         Raises:
             PermanentDependencyError: another process holds it, or the file cannot be used.
         """
-        file = await asyncio.to_thread(JournalFile, path, config.max_bytes)
+        file = await asyncio.to_thread(JournalFile, path, with_room_for_tasks(config.max_bytes))
         return cls(file, path, config, metrics, clock or SystemClock())
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -118,7 +118,7 @@ class SqliteJournal:
         now = self._clock.now().timestamp()
         rows = [Row(entry.topic, entry.kind, entry.key, now, entry.body) for entry in entries]
         size = sum(len(row.body) + ROW_BYTES for row in rows)
-        self._admit(size)
+        self._admit(size, own=all(entry.topic == JUDGE for entry in entries))
         done: asyncio.Future[int] = self._loop.create_future()
         self._pending_bytes += size
         self._queue.put(_Append(rows, size, done))
@@ -194,13 +194,19 @@ class SqliteJournal:
         if self._closed:
             raise TransientDependencyError(f"{self._path}: the journal is closed")
 
-    def _admit(self, size: int) -> None:
+    def _admit(self, size: int, *, own: bool) -> None:
         """Refuse what would not fit, before anything is written.
 
-        A full disk cannot even be trimmed, so we never wait until it is.
+        A full disk cannot even be trimmed, so we never wait until it is. Our own judge tasks have
+        room above the senders' bound: telemetry is only released once its tasks are in, so at one
+        common bound a full journal could never drain.
         """
         self._check_open()
         waiting = self._pending_bytes
+        if own:
+            if self._used_bytes + waiting + size > with_room_for_tasks(self._config.max_bytes):
+                raise Overloaded("journal")
+            return
         if self._used_bytes + waiting + size > self._config.max_bytes or not self._wal_small:
             raise Overloaded("journal")
         if waiting and waiting + size > PENDING_BYTES:
@@ -410,3 +416,8 @@ class SqliteConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise TransientDependencyError(f"{self.topic}: this consumer is closed")
+
+
+def with_room_for_tasks(max_bytes: int) -> int:
+    """Return the hard bound of the file, for senders and for our own judge tasks."""
+    return max_bytes + max_bytes // 4

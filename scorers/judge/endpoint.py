@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,7 @@ from scorers.judge.pricing import cost_usd
 Messages = list[ChatCompletionMessageParam]
 
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=30)
+_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 _CONTEXT_HINTS = ("context_length", "context length", "context window", "prompt is too long")
 
 
@@ -249,7 +251,8 @@ class Endpoint:
     def _error(self, err: openai.APIStatusError) -> JudgeError:
         """Name the cause. The detail holds status and code only: messages may quote the data."""
         status, code = err.status_code, str(err.code or "")[:60]
-        detail = f"HTTP {status} {code}".strip()
+        # Only what looks like a code: an odd endpoint may put a text of users there.
+        detail = f"HTTP {status} {code if _CODE.fullmatch(code) else ''}".strip()
         if status == 429 and code != "insufficient_quota":
             return _Retryable("rate_limited", detail, self._retry_after_seconds(err))
         if status >= 500:

@@ -18,7 +18,7 @@ from collector.config import JournalConfig
 from collector.errors import Overloaded, PermanentDependencyError, TransientDependencyError
 from collector.journal.sqlite import SqliteJournal
 from collector.journal.sqlite_file import JournalFile
-from collector.ports import TELEMETRY, Consumer, Entry
+from collector.ports import JUDGE, TELEMETRY, Consumer, Entry
 from collector.telemetry import Metrics
 
 MIB = 1024 * 1024
@@ -347,3 +347,21 @@ async def test_size_and_lag_are_on_the_gauges(open_journal: Open, metrics: Metri
     await consumer.lag()
     assert value("groundwatch_journal_lag_records", {"topic": TELEMETRY}) == 0
     await until(lambda: (value("groundwatch_journal_bytes") or 0) < MIB)
+
+
+async def test_a_journal_full_for_senders_still_takes_our_own_judge_tasks(tmp_path: Path) -> None:
+    """Telemetry is released only once its tasks are in: one common bound would never drain."""
+    config = JournalConfig(max_bytes=16 * 1024 * 1024, min_free_disk_bytes=0)
+    journal = await SqliteJournal.open(tmp_path / "journal.sqlite", config)
+    try:
+        with contextlib.suppress(Overloaded):
+            for _ in range(15):
+                await journal.append([Entry(TELEMETRY, "otlp_traces", "", bytes(1024 * 1024))])
+        with pytest.raises(Overloaded):
+            await journal.append([Entry(TELEMETRY, "otlp_traces", "", bytes(1024 * 1024))])
+        await journal.append([Entry(JUDGE, "judge_task", "t", bytes(1024 * 1024))])
+        judge = await journal.consumer(JUDGE, "g")
+        (record,) = await judge.poll(10, 1)
+        assert record.kind == "judge_task"
+    finally:
+        await journal.close()

@@ -47,6 +47,9 @@ def test_another_salt_draws_another_sample() -> None:
         ("ot=th:0", 1.0),
         ("a=1, ot=rv:00000000000001;th:e6666666666668", 0.1),
         ("ot=th:nonsense", 1.0),
+        ("ot=th:-fff", 1.0),
+        ("ot=th:0x8", 1.0),
+        ("ot=th:ffffffffffffff", 1e-6),
         ("ot=th:123456789abcdef0", 1.0),
     ],
 )
