@@ -41,6 +41,11 @@ EXTRAS = (
         "no `prometheus` on the PATH: unpack a release of github.com/prometheus/prometheus and "
         "add its folder to the PATH",
     ),
+    Extra(
+        "node",
+        lambda: shutil.which("node") is not None,
+        "no `node` on the PATH: install Node.js 20 or later",
+    ),
 )
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()

@@ -189,6 +189,8 @@ class OtlpHttpApp:
     async def _take_signals(self, call: Call, body: bytes) -> Reply:
         client = Client(self._clock.now(), self._config.feedback)
         parsed = await self._intake.signals(body, lambda raw: call.read(raw, client))
+        if "unnamed" in parsed.ignored:
+            self._log.warning("scores_ignored", cure="name users' scores in receive.feedback")
         return call.answer(parsed)
 
     async def _body(
