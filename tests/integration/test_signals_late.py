@@ -11,11 +11,12 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
 from collector.model import INFERRED, Signal, Span, StoredRequest
-from collector.ports import Store
+from collector.ports import TELEMETRY, Entry, Store
 from collector.sampling import uniform
 from collector.telemetry import Metrics
 from dashboards.reports import Reports
@@ -302,6 +303,38 @@ async def test_a_signal_in_telemetry_reaches_its_request(store: Store) -> None:
         await pipeline.until(lambda: pipeline.count("requests_drawn_late_total") == 1)
         await pipeline.until_idle()
     assert await judged(store, pipeline, trace)
+
+
+def evaluation_of(trace: str) -> bytes:
+    """Return an OTLP body with the event of a user who was not content with this trace."""
+    request = ExportLogsServiceRequest()
+    record = request.resource_logs.add().scope_logs.add().log_records.add()
+    record.event_name = "gen_ai.evaluation.result"
+    record.trace_id = bytes.fromhex(trace)
+    record.time_unix_nano = int(NOW.timestamp() * 1e9)
+    name = record.attributes.add(key="gen_ai.evaluation.name")
+    name.value.string_value = "user_feedback"
+    record.attributes.add(key="gen_ai.evaluation.score.value").value.double_value = 0.0
+    return request.SerializeToString()
+
+
+async def test_an_evaluation_event_is_a_signal_and_no_part_of_its_trace(store: Store) -> None:
+    trace = trace_id(drawn=False)
+    pipeline = Pipeline(store, CONFIG)
+    async with pipeline.running():
+        await pipeline.send(request_of(trace))
+        await pipeline.until_idle()
+        before = await only(store, trace)
+        await pipeline.journal.append(
+            [Entry(TELEMETRY, "otlp_logs", "", evaluation_of(t)) for t in (trace, "f" * 32)]
+        )
+        await pipeline.until(lambda: pipeline.count("requests_drawn_late_total") == 1)
+        await pipeline.until_idle()
+        # Neither trace was opened again for it: late spans would have grown the version.
+        assert pipeline.count("traces_closed_total") == 1
+    after = await only(store, trace)
+    assert after.version == before.version | 1
+    assert after.decision.probability == 1.0
 
 
 async def test_accounting_and_estimate_use_the_final_weights(clickhouse: ClickHouseStore) -> None:
