@@ -13,6 +13,7 @@ help: ## Say what there is
 setup: $(VENV)/.ready ## Make the virtual environment, as locked
 
 $(VENV)/.ready: pyproject.toml uv.lock
+	@echo "setting up $(VENV), about a minute the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv sync --quiet --active --frozen --inexact --extra dev

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
-from collector.errors import DependencyError
+from collector.errors import ConfigError, DependencyError
 from collector.inference import SignalInference
 from collector.journal.sqlite import SqliteJournal
 from collector.pipeline import LocalScore, Processor
@@ -88,10 +88,18 @@ def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
     return OpenAIJudge(judge.openai, resolved.secrets.openai_api_key, metrics)
 
 
+def _make_data_dir(folder: Path) -> None:
+    """Make the folder for its owner only: the journal in it holds texts of users."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as err:
+        raise ConfigError([f"data_dir: {folder} cannot be made: {err.strerror}"]) from err
+
+
 async def open_store(config: Config, metrics: Metrics) -> ClickHouseStore:
     """Open the store of this configuration; the embedded one below its data folder."""
     if config.store_url.startswith("chdb:"):
-        config.data_dir.mkdir(parents=True, exist_ok=True)
+        _make_data_dir(config.data_dir)
     return await ClickHouseStore.open(config.store_url, config.store, metrics)
 
 
@@ -312,7 +320,7 @@ def _unhealthy(metrics: Metrics, now: float) -> list[str]:
 async def migrate_store(config: Config, *, dry_run: bool) -> list[str]:
     """Bring the tables of the store up to date; return what was, or would be, applied."""
     if config.store_url.startswith("chdb:"):
-        config.data_dir.mkdir(parents=True, exist_ok=True)
+        _make_data_dir(config.data_dir)
     return await asyncio.to_thread(migrate_url, config.store_url, dry_run=dry_run)
 
 

@@ -87,6 +87,8 @@ def demo(
     """Watch a small RAG assistant with planted failures on this machine. Needs nothing else."""
     configure_logging("warning")
     summary = _run(_demo(data_dir, Console(quiet=as_json), once=once))
+    if summary is None:  # stopped before there was anything to sum up
+        return
     if as_json:
         _print_json(summary)
     if not summary["accounting_ok"]:
@@ -304,7 +306,7 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-async def _demo(data_dir: Path, console: Console, *, once: bool) -> dict[str, Any]:
+async def _demo(data_dir: Path, console: Console, *, once: bool) -> dict[str, Any] | None:
     from collector.demo.live import run_demo
 
     return await run_demo(data_dir, once=once, console=console, stop=_stop_on_signals())

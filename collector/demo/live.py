@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
@@ -17,6 +18,7 @@ from collector.config import AssemblerConfig, Config, ListenConfig, Resolved, Se
 from collector.demo.summary import planted_in_review
 from collector.demo.traffic import Scenario, play, scenario, steady
 from dashboards import terminal
+from dashboards.candidates import candidate_of
 from dashboards.windows import Window
 
 _LOOK_SECONDS = 0.5
@@ -24,12 +26,15 @@ _SETTLE_SECONDS = 60.0
 _LINE_SECONDS = 5.0
 _REVIEW_ROWS = 40
 _ALL_ROWS = 500
+_T = TypeVar("_T")
 
 
 async def run_demo(
     data_dir: Path, *, once: bool, console: Console, stop: asyncio.Event
-) -> dict[str, Any]:
-    """Run the demo until all is judged (`once`) or `stop` is set; return its summary.
+) -> dict[str, Any] | None:
+    """Run the demo until all is judged (`once`) or `stop` is set.
+
+    Returns its summary, None when it was stopped before there was one.
 
     Args:
         data_dir: where the demo keeps its data; a second run finds it again.
@@ -49,11 +54,23 @@ async def run_demo(
             play(story, otlp_url=agent.urls.otlp_http, stop=stop, turns_per_second=60)
         )
         await _watch(agent, played, started, before.requests, console, stop)
-        summary = await _summary(agent, story, started, run_id, before)
+        console.print("\nreading the worst conversations ...")
+        summary = await _unless(stop, _summary(agent, story, started, run_id, before))
+        if summary is None:
+            return None
         _show(summary, agent, console)
-        if not once and not stop.is_set():
+        if not once:
             await _go_on(agent, console, stop)
         return summary
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | None:
+    """Return what `work` returns, or None as soon as `stop` is set."""
+    tasks = (asyncio.create_task(work), asyncio.create_task(stop.wait()))
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    return tasks[0].result() if tasks[0] in done and not stop.is_set() else None
 
 
 def _config(data_dir: Path) -> Config:
@@ -158,11 +175,8 @@ async def _summary(
     review = await agent.reports.review(window, limit=_ALL_ROWS)
     ours = [c for c in review["conversations"] if c["conversation_id"].startswith(run_id)]
     review["conversations"] = ours[:_REVIEW_ROWS]
-    candidates = [
-        c
-        for c in await agent.reports.candidates(window, limit=_ALL_ROWS)
-        if c["provenance"]["conversation_id"].startswith(run_id)
-    ]
+    drafts = [candidate_of(c, agent.reports.fingerprint) for c in ours]
+    candidates = [draft for draft in drafts if draft is not None]
     seen = await _seen(agent, started)
     total = report["total"]
     failed = {
