@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
@@ -19,23 +20,28 @@ from typing import Any, NamedTuple
 import structlog
 from prometheus_client import CollectorRegistry, make_asgi_app
 
+from collector import review_stream
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
-from collector.errors import ConfigError, DependencyError
+from collector.errors import ConfigError, DependencyError, UsageError
 from collector.inference import SignalInference
 from collector.journal.sqlite import SqliteJournal
 from collector.pipeline import LocalScore, Processor
 from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
+from collector.review_stream import ReviewStream
 from collector.server import HttpServer
 from collector.signal_writer import SignalWriter
 from collector.telemetry import Metrics
 from collector.timing import Clock, Deadline, SystemClock
+from dashboards.faithfulness_watch import FaithfulnessWatch
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
+from scorers.judge.budget import Budget
+from scorers.judge.cache import CachedJudge
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
@@ -77,8 +83,8 @@ def local_score(request: Any) -> LocalScore:
     return LocalScore(result.score, result.reason)
 
 
-def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
-    """Build the judge that the configuration names."""
+def build_judge(resolved: Resolved, metrics: Metrics, budget: Budget | None = None) -> Judge:
+    """Build the judge that the configuration names; a budget pays for its calls."""
     judge = resolved.config.judge
     if judge.engine == "lexical":
         return LexicalJudge()
@@ -115,6 +121,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
     metrics = Metrics(CollectorRegistry())
     metrics.build_info.labels(version("groundwatch")).set(1)
     clock = SystemClock()
+    agent_id = secrets.token_hex(16)
     async with AsyncExitStack() as stack:
         store = await open_store(config, metrics)
         stack.push_async_callback(store.close)
@@ -122,7 +129,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             config.data_dir / "journal.sqlite", config.journal, metrics
         )
         stack.push_async_callback(journal.close)
-        judge = build_judge(resolved, metrics)
+        budget = await _open_budget(config, metrics, clock, stack)
+        judge = build_judge(resolved, metrics, budget)
+        if config.judge.engine != "lexical":
+            judge = CachedJudge(judge, store, metrics)
         stack.push_async_callback(judge.close)
         inferring = [CONVERSATIONS] if config.implicit.enabled else []
         consumers = {
@@ -176,11 +186,17 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             ).run
             for topic in inferring
         ]
+        reviewing = (
+            [ReviewStream(store, journal, judge.fingerprint, config, metrics, clock).run]
+            if review_stream.is_in_use(config)
+            else []
+        )
+        watch = FaithfulnessWatch(store, judge.fingerprint, config.alerts, metrics, clock)
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
-        await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
+        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
-        for work in (worker.run, signals.run, *inference, processor.run):
+        for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         http = _serve(
             stack,
@@ -198,6 +214,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
                 reports,
                 lambda: _unhealthy(metrics, clock.now().timestamp()),
                 _allowed_hosts(config.listen.review),
+                agent_id,
             ),
             config.listen.review,
             "review",
@@ -208,8 +225,15 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             metrics=f"{scrape.url}/metrics",
             review=review.url,
         )
-        stack.enter_context(_announced(config.data_dir, urls))
+        stack.enter_context(_announced(config.data_dir, urls, agent_id))
         log.info("started", **urls._asdict())
+        if not _is_loopback(config.listen.review):
+            log.warning(
+                "review_without_login",
+                address=config.listen.review,
+                cure="whoever reaches this address reads what users asked: let only a proxy "
+                "with a login reach it",
+            )
         yield Agent(urls, reports, metrics, supervisor.failed)
         log.info("stopping")
     supervisor.raise_failure()
@@ -280,8 +304,10 @@ def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServ
     return server
 
 
-async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
+async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metrics) -> None:
     while True:
+        with suppress(DependencyError):  # shown again when it can be read
+            await budget.show()
         for topic, consumer in consumers.items():
             records, seconds = await consumer.lag()
             metrics.journal_lag_records.labels(topic).set(records)
@@ -291,8 +317,11 @@ async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
 
 def _allowed_hosts(address: str) -> list[str]:
     """On loopback only local names are answered; elsewhere a proxy decides."""
-    host = address.rpartition(":")[0].strip("[]")
-    return ["localhost", "127.0.0.1", "[::1]"] if host in _LOOPBACK else ["*"]
+    return ["localhost", "127.0.0.1", "[::1]"] if _is_loopback(address) else ["*"]
+
+
+def _is_loopback(address: str) -> bool:
+    return address.rpartition(":")[0].strip("[]") in _LOOPBACK
 
 
 async def _retention(store: ClickHouseStore, config: Config, clock: Clock) -> None:
@@ -326,7 +355,17 @@ async def migrate_store(config: Config, *, dry_run: bool) -> list[str]:
 
 @asynccontextmanager
 async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
-    """Open the store for reading reports while no agent runs."""
+    """Open the store for reading reports while no agent runs.
+
+    Raises:
+        UsageError: there is none.
+    """
+    folder = embedded_folder(resolved.config.store_url)
+    if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
+        place = folder if resolved.config.store.url else resolved.config.data_dir
+        raise UsageError(
+            [f"no data in {place}; name an agent's folder with --data-dir, or its file with -c"]
+        )
     metrics = Metrics(CollectorRegistry())
     store: Store = await open_store(resolved.config, metrics)
     judge = build_judge(resolved, metrics)
@@ -338,16 +377,16 @@ async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
 
 
 class _announced:
-    """Tells commands on this machine where the running agent answers, while it runs."""
+    """Tells commands on this machine where the running agent answers, and how to know it."""
 
-    def __init__(self, data_dir: Path, urls: Urls) -> None:
+    def __init__(self, data_dir: Path, urls: Urls, agent_id: str) -> None:
         self._path = announcement(data_dir)
-        self._urls = urls
+        self._told = {**urls._asdict(), "id": agent_id}
 
     def __enter__(self) -> None:
         # In one step, so that nobody reads half of it.
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(self._urls._asdict()))
+        fresh.write_text(json.dumps(self._told))
         fresh.replace(self._path)
 
     def __exit__(self, *_: object) -> None:

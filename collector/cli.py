@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -23,13 +24,34 @@ import typer
 from rich.console import Console
 
 from collector.config import Resolved, load
-from collector.errors import ConfigError, DependencyError, GroundwatchError, MalformedPayload
+from collector.errors import (
+    ConfigError,
+    DependencyError,
+    GroundwatchError,
+    MalformedPayload,
+    UsageError,
+)
 from collector.model import NotARequest
+from collector.options import (
+    ConfigOption,
+    DataDirOption,
+    DaySinceOption,
+    JsonOption,
+    LogFiles,
+    SegmentOption,
+    SinceOption,
+    TraceFiles,
+    WeekOption,
+    own_command,
+    secret_of,
+    to_read,
+    window_of,
+)
 from collector.telemetry import configure_logging
-from dashboards.windows import Window, last, week
+from dashboards.windows import Window
 
 if TYPE_CHECKING:
-    from collector.app import Urls
+    from collector.app import Agent, Urls
 
 app = typer.Typer(
     name="groundwatch",
@@ -43,29 +65,6 @@ golden_app = typer.Typer(help="Golden-set candidates from production.", no_args_
 app.add_typer(review_app, name="review")
 app.add_typer(golden_app, name="golden")
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", help="YAML file; without one all defaults hold.")
-]
-TraceFiles = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Files of traces or logs: OTLP, Langfuse, Jaeger.",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-    ),
-]
-LogFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--logs", help="OTLP log files beside them.", exists=True, dir_okay=False, readable=True
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SinceOption = Annotated[str, typer.Option(help="Span of time that ends now: 90m, 24h, 7d, 2w.")]
-WeekOption = Annotated[str | None, typer.Option(help="An ISO week instead, such as 2026-W48.")]
-SegmentOption = Annotated[str, typer.Option(help="Only this segment.")]
-
 
 class ReportFormat(StrEnum):
     """How a report is printed."""
@@ -73,6 +72,25 @@ class ReportFormat(StrEnum):
     md = "md"
     html = "html"
     json = "json"
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - called by typer
+    if asked:
+        print(f"groundwatch {version('groundwatch')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command(epilog="Example: groundwatch demo --once --json")
@@ -85,8 +103,16 @@ def demo(
     ),
 ) -> None:
     """Watch a small RAG assistant with planted failures on this machine. Needs nothing else."""
+    from collector.demo.live import run_demo
+
+    async def watch() -> dict[str, Any] | None:
+        console, stop = Console(quiet=as_json), _stop_on_signals()
+        return await run_demo(
+            data_dir, once=once, console=console, stop=stop, command=own_command()
+        )
+
     configure_logging("warning")
-    summary = _run(_demo(data_dir, Console(quiet=as_json), once=once))
+    summary = _run(watch())
     if summary is None:  # stopped before there was anything to sum up
         return
     if as_json:
@@ -98,9 +124,18 @@ def demo(
 @app.command(epilog="Example: groundwatch run -c groundwatch.yaml")
 def run(config: ConfigOption = None) -> None:
     """Run the agent until it is told to stop."""
+    from collector.app import running
+
     resolved = load(config)
     configure_logging(resolved.config.log_level)
-    _run(_serve(resolved))
+
+    async def serve() -> None:
+        stop = _stop_on_signals()
+        async with running(resolved) as agent:
+            await _until_stopped(agent, stop)
+        structlog.get_logger().info("stopped")
+
+    _run(serve())
 
 
 @app.command("check-config", epilog="Example: groundwatch check-config -c groundwatch.yaml")
@@ -118,7 +153,8 @@ def migrate(
     """Bring the store's tables up to date."""
     from collector.app import migrate_store
 
-    applied = _run(migrate_store(load(config).config, dry_run=dry_run))
+    resolved = load(config, need_secrets=False)
+    applied = _run(migrate_store(resolved.config, dry_run=dry_run))
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
     if not applied:
@@ -144,7 +180,8 @@ def doctor(
     files: TraceFiles = [],  # noqa: B006 - typer reads it only
     logs: LogFiles = None,
     config: ConfigOption = None,
-    since: SinceOption = "24h",
+    data_dir: DataDirOption = None,
+    since: DaySinceOption = None,
     *,
     live: Annotated[bool, typer.Option("--live", help="Look at what the agent stored.")] = False,
     as_json: JsonOption = False,
@@ -156,7 +193,7 @@ def doctor(
     if bool(files) == live:
         raise typer.BadParameter("give trace files, or --live for what the agent stored")
     found = (
-        _run(ask(load(config), "doctor", _window(since, None)))
+        _run(ask(to_read(config, data_dir), "doctor", window_of("doctor", since)))
         if live
         else diagnose_files(files, logs or [])
     )
@@ -174,13 +211,17 @@ def send(
     endpoint: Annotated[str, typer.Option(help="OTLP/HTTP address of the agent.")] = (
         "http://127.0.0.1:4318"
     ),
+    token_env: Annotated[
+        str | None, typer.Option(help="Environment variable with the agent's ingest token.")
+    ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Send trace files to an agent, waiting when it says so. Unreadable files are named."""
     from collector.remote import send_files
 
-    result = _run(send_files(files, endpoint, Console(stderr=True)))
+    token = secret_of(token_env)
+    result = _run(send_files(files, endpoint, Console(stderr=True), token))
     if as_json:
         _print_json(result)
     else:
@@ -194,7 +235,9 @@ def send(
 @app.command(epilog="Example: groundwatch estimates --since 24h --segment lookup --json")
 def estimates(
     config: ConfigOption = None,
-    since: SinceOption = "24h",
+    data_dir: DataDirOption = None,
+    since: DaySinceOption = None,
+    week: WeekOption = None,
     segment: SegmentOption = "",
     *,
     as_json: JsonOption = False,
@@ -203,8 +246,8 @@ def estimates(
     from collector.remote import report as ask
     from dashboards import terminal
 
-    window = _window(since, None)
-    report = _run(ask(load(config), "estimates", window, segment=segment))
+    window = window_of("estimates", since, week)
+    report = _run(ask(to_read(config, data_dir), "estimates", window, segment=segment))
     if as_json:
         _print_json(report)
     else:
@@ -216,7 +259,9 @@ def estimates(
 @app.command(epilog="Example: groundwatch signals --since 7d --json")
 def signals(
     config: ConfigOption = None,
-    since: SinceOption = "7d",
+    data_dir: DataDirOption = None,
+    since: SinceOption = None,
+    week: WeekOption = None,
     segment: SegmentOption = "",
     *,
     as_json: JsonOption = False,
@@ -225,7 +270,8 @@ def signals(
     from collector.remote import report as ask
     from dashboards import terminal
 
-    found = _run(ask(load(config), "signals", _window(since, None), segment=segment))
+    window = window_of("signals", since, week)
+    found = _run(ask(to_read(config, data_dir), "signals", window, segment=segment))
     if as_json:
         _print_json(found)
     else:
@@ -235,21 +281,25 @@ def signals(
 @review_app.command("report", epilog="Example: groundwatch review report --week 2026-W48")
 def review_report(
     config: ConfigOption = None,
-    since: SinceOption = "7d",
-    week_name: Annotated[str | None, typer.Option("--week", help="An ISO week: 2026-W48.")] = None,
+    data_dir: DataDirOption = None,
+    since: SinceOption = None,
+    week: WeekOption = None,
     segment: SegmentOption = "",
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many conversations.")] = 20,
     output: Annotated[ReportFormat, typer.Option("--format", help="Markdown, HTML or JSON.")] = (
         ReportFormat.md
     ),
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the worst conversations, each once, with claims, evidence, signals and reasons."""
     from collector.remote import report as ask
     from dashboards.review.render import render
 
-    window = _window(since, week_name)
-    report = _run(ask(load(config), "review", window, segment=segment, limit=limit))
-    if output is ReportFormat.json:
+    window = window_of("review", since, week)
+    read = to_read(config, data_dir)
+    report = _run(ask(read, "review", window, segment=segment, limit=limit))
+    if as_json or output is ReportFormat.json:
         _print_json(report["conversations"])
     else:
         print(render(report, output.value))
@@ -258,8 +308,9 @@ def review_report(
 @golden_app.command("candidates", epilog="Example: groundwatch golden candidates --since 7d --json")
 def golden_candidates(
     config: ConfigOption = None,
-    since: SinceOption = "7d",
-    week_name: Annotated[str | None, typer.Option("--week", help="An ISO week: 2026-W48.")] = None,
+    data_dir: DataDirOption = None,
+    since: SinceOption = None,
+    week: WeekOption = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
     *,
     as_json: JsonOption = False,
@@ -267,7 +318,7 @@ def golden_candidates(
     """List questions from the worst conversations that could join the golden set."""
     from dashboards import terminal
 
-    found = _candidates(config, since, week_name, limit)
+    found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
     if as_json:
         _print_json(found)
     else:
@@ -278,15 +329,16 @@ def golden_candidates(
 def golden_export(
     file: Annotated[Path, typer.Argument(help="Golden file; rows are added at its end.")],
     config: ConfigOption = None,
-    since: SinceOption = "7d",
-    week_name: Annotated[str | None, typer.Option("--week", help="An ISO week: 2026-W48.")] = None,
+    data_dir: DataDirOption = None,
+    since: SinceOption = None,
+    week: WeekOption = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
 ) -> None:
     """Add candidates to a golden file as drafts, leaving out questions it already has."""
     from dashboards.candidates import golden_row
     from sinks import golden_file
 
-    found = _candidates(config, since, week_name, limit)
+    found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
     result = golden_file.append(file, [golden_row(candidate) for candidate in found])
     print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
 
@@ -294,36 +346,33 @@ def golden_export(
 def main() -> NoReturn:
     """Run the command line and turn our errors into exit codes and one clear message."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be told about
     except ConfigError as err:
         _fail(2, "the configuration cannot be used:\n" + "\n".join(f"  {p}" for p in err.problems))
-    except MalformedPayload as err:
+    except (UsageError, MalformedPayload) as err:
         _fail(2, str(err))
     except DependencyError as err:
         _fail(3, str(err))
     except GroundwatchError as err:
         _fail(1, str(err))
+    except OSError as err:
+        # What is still to be written cannot be, and must not be tried again at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(err, BrokenPipeError):
+            sys.exit(1)
+        _fail(3, f"{err.filename or 'the output'}: {err.strerror or err}")
     sys.exit(0)
 
 
-async def _demo(data_dir: Path, console: Console, *, once: bool) -> dict[str, Any] | None:
-    from collector.demo.live import run_demo
-
-    return await run_demo(data_dir, once=once, console=console, stop=_stop_on_signals())
-
-
-async def _serve(resolved: Resolved) -> None:
-    from collector.app import running
-
-    log = structlog.get_logger()
-    stop = _stop_on_signals()
-    async with running(resolved) as agent:
-        _say_where(agent.urls)
-        waits = [asyncio.create_task(event.wait()) for event in (stop, agent.failed)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-    log.info("stopped")
+async def _until_stopped(agent: Agent, stop: asyncio.Event) -> None:
+    _say_where(agent.urls)
+    waits = [asyncio.create_task(event.wait()) for event in (stop, agent.failed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 def _stop_on_signals() -> asyncio.Event:
@@ -346,22 +395,12 @@ def _say_where(urls: Urls) -> None:
             print(f"{name:10} {url}", file=sys.stderr)
 
 
-def _candidates(
-    config: Path | None, since: str, week_name: str | None, limit: int
-) -> list[dict[str, Any]]:
+def _candidates(resolved: Resolved, window: Window, limit: int) -> list[dict[str, Any]]:
     from collector.remote import report as ask
 
-    window = _window(since, week_name)
-    report = _run(ask(load(config), "candidates", window, limit=limit))
+    report = _run(ask(resolved, "candidates", window, limit=limit))
     found: list[dict[str, Any]] = report["candidates"]
     return found
-
-
-def _window(since: str, week_name: str | None) -> Window:
-    try:
-        return week(week_name) if week_name else last(since, datetime.now(UTC))
-    except ValueError as err:
-        raise ConfigError([f"{'--week' if week_name else '--since'}: {err}"]) from err
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:

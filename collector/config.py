@@ -10,22 +10,71 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_serializer,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from collector.config_evaluation import EvaluationConfig
 from collector.errors import ConfigError
 
-Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):[0-9]{1,5}$")]
+_ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
+
+
+def _address(value: str) -> str:
+    match = _ADDRESS.fullmatch(value)
+    if match is None:
+        raise ValueError("must be host:port, such as 127.0.0.1:4317")
+    if int(match[1]) > 65535:
+        raise ValueError(f"there is no port {match[1]}; the highest is 65535")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
 """host:port; a port of 0 lets the system choose one."""
+
+
+def _store_url(value: str) -> str:
+    """Check the form of a store's URL; the message leaves the URL out, it may hold a password."""
+    scheme, _, rest = value.partition(":")
+    if scheme == "chdb":
+        if not re.fullmatch(r"///[^/?][^?]*", rest):
+            raise ValueError(
+                "chdb needs an absolute folder, with three slashes and without a question mark, "
+                "such as chdb:///var/lib/groundwatch"
+            )
+        return value
+    if scheme not in ("http", "https"):
+        raise ValueError("must start with chdb:///, http:// or https://")
+    try:
+        parts = urlsplit(value)
+        usable = parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"must be {scheme}://user:password@host:port/database; write / ? # @ : in a password "
+            "as %2F %3F %23 %40 %3A"
+        )
+    return value
+
 
 MIB = 1024 * 1024
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ListenConfig(_Section):
@@ -111,11 +160,33 @@ class SamplingConfig(_Section):
     )
 
 
+class AlertsConfig(_Section):
+    """When someone is paged."""
+
+    faithfulness: float = Field(
+        0.9,
+        gt=0,
+        lt=1,
+        description="mean faithfulness to keep, below that of the worst usual hour",
+    )
+    segments: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default_factory=dict, description="the same for single segments, by name"
+    )
+    false_page_days: float = Field(
+        30.0, ge=1, description="days in which one false page is accepted, over all segments"
+    )
+    hold_hours: float = Field(
+        12.0, gt=0, description="how long a page lasts after the last alarm behind it"
+    )
+
+
 class StoreConfig(_Section):
     """Where requests, signals and judgements are kept."""
 
-    url: str | None = Field(
-        None, description="chdb:///abs/dir or http(s)://host:port/db; default: data_dir/clickhouse"
+    url: Annotated[str, AfterValidator(_store_url)] | None = Field(
+        None,
+        description="chdb:///abs/dir or http(s)://host:port/db; default: data_dir/clickhouse",
+        repr=False,
     )
     content: Literal["full", "redacted", "none"] = Field(
         "full", description="keep texts as sent, with personal data masked, or not at all"
@@ -135,6 +206,11 @@ class PriceConfig(_Section):
         None, ge=0, description="cached input tokens; default: as uncached"
     )
     output_usd_per_mtok: float = Field(ge=0, description="output tokens")
+
+    @field_serializer("url")
+    def _masked(self, url: str | None) -> str | None:
+        """Print the URL without its password."""
+        return url and re.sub(r"//([^/@:]*):[^/]*@", r"//\1:***@", url)
 
 
 class OpenAIConfig(_Section):
@@ -216,17 +292,20 @@ class Config(_Section):
     """The whole configuration, resolved and checked."""
 
     data_dir: Path = Field(
-        Path("groundwatch-data"), description="folder of the journal and the embedded store"
+        Path("groundwatch-data"),
+        description="folder of the journal and the embedded store; relative to this file",
     )
     listen: ListenConfig = ListenConfig()
     receive: ReceiveConfig = ReceiveConfig()
     journal: JournalConfig = JournalConfig()
     assembler: AssemblerConfig = AssemblerConfig()
     sampling: SamplingConfig = SamplingConfig()
+    alerts: AlertsConfig = AlertsConfig()
     store: StoreConfig = StoreConfig()
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
     implicit: ImplicitConfig = ImplicitConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
     ignore_services: list[str] = Field(
         default_factory=lambda: ["groundwatch"],
         description="service names whose traces are no users' requests, such as test runs",
@@ -276,12 +355,15 @@ class Resolved(_Section):
     secrets: Secrets
 
 
-def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Resolved:
+def load(
+    path: Path | None, environ: Mapping[str, str] | None = None, *, need_secrets: bool = True
+) -> Resolved:
     """Read, check and resolve the configuration.
 
     Args:
-        path: the YAML file; None for all defaults.
+        path: the YAML file; None for all defaults. A relative `data_dir` starts at its folder.
         environ: where secrets are looked up; the process environment by default.
+        need_secrets: False for what only reads the store: a secret that is not set is None then.
 
     Raises:
         ConfigError: with every problem found, each by its key path.
@@ -294,9 +376,15 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Resolve
         config = Config.model_validate(raw)
     except ValidationError as err:
         problems = [_describe(problem) for problem in err.errors()]
-    secrets = _secrets(raw if config is None else config.model_dump(), environ, problems)
+    missing: list[str] = []
+    secrets = _secrets(raw, environ, missing)
+    if need_secrets:
+        problems += missing
     if config is None or problems:
         raise ConfigError(problems)
+    if path is not None:
+        data_dir = path.absolute().parent / config.data_dir
+        config = config.model_copy(update={"data_dir": data_dir})
     return Resolved(config=config, secrets=secrets)
 
 

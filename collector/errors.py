@@ -1,13 +1,15 @@
 """Every error groundwatch raises on purpose, split by what the caller must do.
 
 GroundwatchError
-  ConfigError                     stop at start, exit code 2
+  UsageError                      what was asked for cannot be done as asked, exit code 2
+    ConfigError                   stop at start, exit code 2
   MalformedPayload                permanent: answer 400 or dead-letter, count, go on
   Overloaded(retry_after_seconds) flow control: refuse with 429/503, or pause
   DependencyError                 something beside us failed, exit code 3
     TransientDependencyError      try again within a deadline
     PermanentDependencyError      trying again will not help: stop and say so
   JudgeError(cause)               an answer could not be scored; never a number
+  Postponed(cause)                an answer cannot be scored now; leave it in the journal
 """
 
 
@@ -15,16 +17,20 @@ class GroundwatchError(Exception):
     """Root of all errors raised on purpose."""
 
 
-class ConfigError(GroundwatchError):
-    """The configuration cannot be used.
+class UsageError(GroundwatchError):
+    """What a person asked for cannot be done as asked.
 
     Args:
-        problems: one sentence each, starting with the key path at fault.
+        problems: one sentence each, starting with the option, file or folder at fault.
     """
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class ConfigError(UsageError):
+    """The configuration cannot be used; each problem starts with the key path at fault."""
 
 
 class MalformedPayload(GroundwatchError):

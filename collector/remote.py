@@ -13,18 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from google.protobuf.message import DecodeError
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import Progress
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random,
+)
 
 from collector.app import announcement, reports_of
 from collector.config import Resolved
-from collector.errors import MalformedPayload, TransientDependencyError
+from collector.errors import MalformedPayload, TransientDependencyError, UsageError
 from collector.trace_files import bodies
 from dashboards.windows import Window
 
 _PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
 _PATIENCE_SECONDS = 60
+_SHOWN_CHARACTERS = 200
 
 
 async def report(resolved: Resolved, name: str, window: Window, **parameters: Any) -> Any:
@@ -39,37 +49,75 @@ async def report(resolved: Resolved, name: str, window: Window, **parameters: An
     Raises:
         TransientDependencyError: an agent runs but does not answer.
         PermanentDependencyError: the store cannot be opened.
+        UsageError: there is neither an agent nor a store.
     """
-    if (url := _running_agent(resolved.config.data_dir)) is not None:
-        asked = {"since": window.since.isoformat(), "until": window.until.isoformat()}
-        try:
-            async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-                answer = await client.get(f"/api/{name}", params=asked | parameters)
-                answer.raise_for_status()
-                return answer.json()
-        except httpx.ConnectError:
-            pass  # the agent was killed and left its announcement behind
-        except httpx.HTTPError as err:
-            raise TransientDependencyError(f"the agent at {url} did not answer: {err}") from err
+    if (url := await _running_agent(resolved.config.data_dir)) is not None:
+        return await _asked(url, name, window, parameters)
     async with reports_of(resolved) as reports:
         return await reports.named(name, window, **parameters)
 
 
-def _running_agent(data_dir: Path) -> str | None:
+async def _running_agent(data_dir: Path) -> str | None:
+    """Return where the agent of this folder answers, None where none does.
+
+    A killed agent leaves its announcement behind, and another may listen at its address by now:
+    only one that knows the announced id is believed.
+    """
     try:
-        return str(json.loads(announcement(data_dir).read_text())["review"])
-    except (OSError, ValueError, KeyError):
+        announced = json.loads(announcement(data_dir).read_text())
+        url, agent_id = str(announced["review"]), announced["id"]
+        async with httpx.AsyncClient(base_url=url, timeout=10, trust_env=False) as client:
+            health = (await client.get("/healthz")).json()
+        return url if health["agent"] == agent_id else None
+    except (OSError, ValueError, LookupError, TypeError, httpx.HTTPError, httpx.InvalidURL):
         return None
 
 
-async def send_files(files: list[Path], endpoint: str, console: Console) -> dict[str, Any]:
+async def _asked(url: str, name: str, window: Window, parameters: dict[str, Any]) -> Any:
+    asked = {"since": window.since.isoformat(), "until": window.until.isoformat()}
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+            answer = await client.get(f"/api/{name}", params=asked | parameters)
+        found = answer.json()
+    except httpx.HTTPError as err:
+        reason = str(err) or type(err).__name__
+        raise TransientDependencyError(f"the agent at {url} did not answer: {reason}") from err
+    except ValueError as err:
+        raise TransientDependencyError(
+            f"the agent at {url} answered {answer.status_code} without a report in it"
+        ) from err
+    if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
+        said = found.get("error") if isinstance(found, dict) else None
+        raise TransientDependencyError(
+            f"the agent at {url} answered {answer.status_code}: {said or 'no report'}"
+        )
+    return found
+
+
+async def send_files(
+    files: list[Path], endpoint: str, console: Console, token: SecretStr | None = None
+) -> dict[str, Any]:
     """Send every body of the files, waiting and trying again while the agent says so.
+
+    Args:
+        files: files of traces or logs.
+        endpoint: OTLP/HTTP address of the agent.
+        console: where it tells that it waits, and for what.
+        token: the agent's ingest token, if it wants one.
 
     Returns:
         Counts, and one sentence for each file or body that could not be sent.
+
+    Raises:
+        UsageError: the endpoint is no address.
+        TransientDependencyError: no agent took data in time.
     """
+    _check_address(endpoint)
+    headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
     sent, problems = 0, []
-    async with httpx.AsyncClient(base_url=endpoint, timeout=60, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=endpoint, timeout=60, trust_env=False, headers=headers
+    ) as client:
         with Progress(console=console, disable=not sys.stderr.isatty()) as progress:
             for path in progress.track(files, description="sending"):
                 try:
@@ -78,36 +126,76 @@ async def send_files(files: list[Path], endpoint: str, console: Console) -> dict
                     problems.append(str(err))  # names the file
                     continue
                 for kind, body in found:
-                    answer = await _post(client, _PATHS[kind], body)
+                    answer = await _post(client, _PATHS[kind], body, console)
                     if answer.status_code == httpx.codes.OK:
                         sent += 1
                     else:
-                        problems.append(f"{path}: refused with {answer.status_code}")
+                        problems.append(f"{path}: {_refusal(answer)}")
     return {"files": len(files), "sent": sent, "problems": problems}
+
+
+def _check_address(endpoint: str) -> None:
+    try:
+        url = httpx.URL(endpoint)
+        usable = url.scheme in ("http", "https") and bool(url.host)
+    except httpx.InvalidURL:
+        usable = False
+    if not usable:
+        raise UsageError([f"--endpoint: {endpoint!r} must be such as http://127.0.0.1:4318"])
+
+
+def _refusal(answer: httpx.Response) -> str:
+    """Say in one line how an agent, or whatever listens there, refused."""
+    said = answer.text
+    if "protobuf" in answer.headers.get("content-type", ""):
+        try:
+            said = Status.FromString(answer.content).message
+        except DecodeError:
+            said = ""
+    words = " ".join("".join(c if c.isprintable() else " " for c in said).split())
+    return f"refused with {answer.status_code}: {words[:_SHOWN_CHARACTERS] or answer.reason_phrase}"
 
 
 class _TryAgain(Exception):
     """The agent asked to wait."""
 
 
-async def _post(client: httpx.AsyncClient, path: str, body: bytes) -> httpx.Response:
+async def _post(
+    client: httpx.AsyncClient, path: str, body: bytes, console: Console
+) -> httpx.Response:
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if state.attempt_number == 1:
+            console.print(
+                f"waiting up to {_PATIENCE_SECONDS} s for {client.base_url}: {_reason(error)}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+
     retrying = AsyncRetrying(
         retry=retry_if_exception_type((_TryAgain, httpx.TransportError)),
         wait=wait_random(0.2, 1.0),
         stop=stop_after_delay(_PATIENCE_SECONDS),
+        before_sleep=tell,
         reraise=True,
     )
     try:
         return await retrying(_post_once, client, path, body)
     except (_TryAgain, httpx.TransportError) as err:
         raise TransientDependencyError(
-            f"no agent takes data at {client.base_url}; is it running, and is that its address?"
+            f"no agent takes data at {client.base_url} ({_reason(err)}); "
+            "is it running, and is that its address?"
         ) from err
+
+
+def _reason(error: BaseException | None) -> str:
+    return str(error) or type(error).__name__
 
 
 async def _post_once(client: httpx.AsyncClient, path: str, body: bytes) -> httpx.Response:
     headers = {"content-type": "application/x-protobuf"}
     answer = await client.post(path, content=body, headers=headers)
     if answer.status_code in {429, 502, 503, 504}:
-        raise _TryAgain
+        raise _TryAgain(_refusal(answer))
     return answer

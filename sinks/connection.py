@@ -103,6 +103,11 @@ def is_embedded(url: str) -> bool:
     return url.startswith("chdb:")
 
 
+def embedded_folder(url: str) -> Path | None:
+    """Return the folder of an embedded store, None for a served one."""
+    return Path("/" + url.removeprefix("chdb:").lstrip("/")) if is_embedded(url) else None
+
+
 def connect(url: str, settings: dict[str, Any]) -> Client:
     """Open one client. A client runs one call at a time; use one per thread.
 

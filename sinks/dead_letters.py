@@ -140,9 +140,14 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that is its owner's alone: it holds texts of users."""
+    return os.open(path, flags, 0o600)
+
+
 def _append_durably(path: Path, line: bytes) -> None:
     is_new = not path.exists()
-    with path.open("ab+") as file:
+    with open(path, "ab+", opener=_private) as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":  # a crash cut the last line short

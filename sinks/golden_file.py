@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 from rapidfuzz import fuzz
 
-from collector.errors import ConfigError
+from collector.errors import UsageError
 from sinks.golden_text import (
     LocatedRow,
     dump_rows,
@@ -86,7 +86,7 @@ def load(path: Path) -> list[GoldenRow]:
         The rows in order of the file; [] for an empty file.
 
     Raises:
-        ConfigError: with every problem, each by line and field.
+        UsageError: with every problem, each by line and field.
     """
     return _rows(path, _parse(path, _read(path)))
 
@@ -99,7 +99,7 @@ def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
     file holds already, comments included, stays as it is, byte for byte in YAML and JSON lines.
 
     Raises:
-        ConfigError: the file cannot be read or written.
+        UsageError: the file cannot be read or written.
     """
     text = _read(path) if path.exists() else ""
     held = _rows(path, _parse(path, text))
@@ -109,11 +109,11 @@ def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
     new_text = with_rows(path.suffix, text, dump_rows(path.suffix, map(_plain, result.added)))
     read_back = _rows(path, _parse(path, new_text))
     if [_bare(row) for row in read_back] != [_bare(row) for row in [*held, *result.added]]:
-        raise ConfigError([f"{path}: rows cannot be added to this layout; make it a plain list"])
+        raise UsageError([f"{path}: rows cannot be added to this layout; make it a plain list"])
     try:
         write_atomically(path, new_text)
     except OSError as err:
-        raise ConfigError([f"{path}: cannot be written: {err.strerror}"]) from err
+        raise UsageError([f"{path}: cannot be written: {err.strerror}"]) from err
     return result
 
 
@@ -168,9 +168,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as err:
-        raise ConfigError([f"{path}: cannot be read: {err.strerror}"]) from err
+        raise UsageError([f"{path}: cannot be read: {err.strerror}"]) from err
     except UnicodeDecodeError as err:
-        raise ConfigError([f"{path}: is not UTF-8; save it as UTF-8"]) from err
+        raise UsageError([f"{path}: is not UTF-8; save it as UTF-8"]) from err
 
 
 def _parse(path: Path, text: str) -> list[LocatedRow]:
@@ -192,7 +192,7 @@ def _rows(path: Path, located: Sequence[LocatedRow]) -> list[GoldenRow]:
             lines.setdefault(row.id, where.line_of("id"))
             rows.append(row)
     if problems:
-        raise ConfigError([f"{path}:{line}: {text}" for line, text in sorted(problems)])
+        raise UsageError([f"{path}:{line}: {text}" for line, text in sorted(problems)])
     return rows
 
 

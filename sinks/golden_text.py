@@ -16,7 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
-from collector.errors import ConfigError
+from collector.errors import UsageError
 from sinks.dead_letters import sync_folder
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -47,13 +47,13 @@ def parse_yaml(path: Path, text: str) -> list[LocatedRow]:
     """Return the rows of a YAML list.
 
     Raises:
-        ConfigError: not YAML, or not a list of mappings.
+        UsageError: not YAML, or not a list of mappings.
     """
     root = _compose(path, text)
     if root is None:
         return []
     if not isinstance(root, SequenceNode):
-        raise ConfigError([f"{path}:{_line(root)}: must be a list of rows, each starting with -"])
+        raise UsageError([f"{path}:{_line(root)}: must be a list of rows, each starting with -"])
     return [_located(path, node) for node in root.value]
 
 
@@ -63,9 +63,9 @@ def _compose(path: Path, text: str) -> Node | None:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as err:
         line = err.problem_mark.line + 1 if err.problem_mark else 1
-        raise ConfigError([f"{path}:{line}: not YAML: {err.problem}"]) from err
+        raise UsageError([f"{path}:{line}: not YAML: {err.problem}"]) from err
     except YAMLError as err:
-        raise ConfigError([f"{path}: not YAML: a character that YAML does not allow"]) from err
+        raise UsageError([f"{path}: not YAML: a character that YAML does not allow"]) from err
     if isinstance(root, ScalarNode) and str(root.tag).endswith(":null"):
         return None
     return root if isinstance(root, Node) else None
@@ -73,7 +73,7 @@ def _compose(path: Path, text: str) -> Node | None:
 
 def _located(path: Path, node: Node) -> LocatedRow:
     if not isinstance(node, MappingNode):
-        raise ConfigError([f"{path}:{_line(node)}: a row must be a mapping, such as id: q1"])
+        raise UsageError([f"{path}:{_line(node)}: a row must be a mapping, such as id: q1"])
     values = {str(_plain(key)): _plain(value) for key, value in node.value}
     lines = {str(_plain(key)): _line(key) for key, _ in node.value}
     return LocatedRow(values, _line(node), lines)
@@ -108,7 +108,7 @@ def parse_json(path: Path, text: str) -> list[LocatedRow]:
     """Return the rows of a JSON array, or of JSON lines.
 
     Raises:
-        ConfigError: not JSON, or not a list of objects.
+        UsageError: not JSON, or not a list of objects.
     """
     decoder = json.JSONDecoder()
     body = text.strip()
@@ -125,10 +125,10 @@ def parse_json(path: Path, text: str) -> list[LocatedRow]:
             line = text.count("\n", 0, position) + 1
             value, position = decoder.raw_decode(text, position)
             if not isinstance(value, dict):
-                raise ConfigError([f"{path}:{line}: a row must be an object with keys and values"])
+                raise UsageError([f"{path}:{line}: a row must be an object with keys and values"])
             rows.append(LocatedRow(value, line, {}))
     except json.JSONDecodeError as err:
-        raise ConfigError([f"{path}:{err.lineno}: not JSON: {err.msg}"]) from err
+        raise UsageError([f"{path}:{err.lineno}: not JSON: {err.msg}"]) from err
 
 
 def _skip(text: str, position: int) -> int:

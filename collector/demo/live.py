@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import socket
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -30,7 +31,12 @@ _T = TypeVar("_T")
 
 
 async def run_demo(
-    data_dir: Path, *, once: bool, console: Console, stop: asyncio.Event
+    data_dir: Path,
+    *,
+    once: bool,
+    console: Console,
+    stop: asyncio.Event,
+    command: str = "groundwatch",
 ) -> dict[str, Any] | None:
     """Run the demo until all is judged (`once`) or `stop` is set.
 
@@ -41,6 +47,7 @@ async def run_demo(
         once: stop when everything that was sent is judged.
         console: where it tells what it sees.
         stop: ends the demo early and cleanly.
+        command: what to type to call groundwatch.
     """
     # The library sets its own logger to DEBUG when it is imported.
     logging.getLogger("bm25s").setLevel(logging.WARNING)
@@ -59,6 +66,7 @@ async def run_demo(
         if summary is None:
             return None
         _show(summary, agent, console)
+        _tell_how_to_read(command, data_dir, console)
         if not once:
             await _go_on(agent, console, stop)
         return summary
@@ -212,6 +220,13 @@ def _show(summary: dict[str, Any], agent: Agent, console: Console) -> None:
         f"failures stand among the {_REVIEW_ROWS} worst; {summary['candidates']} golden candidates."
     )
     console.print(f"Review page: {agent.urls.review}   Metrics: {agent.urls.metrics}")
+
+
+def _tell_how_to_read(command: str, data_dir: Path, console: Console) -> None:
+    console.print("Its data can be read while it runs and afterwards:")
+    for report in ("estimates", "review report", "golden candidates"):
+        line = f"  {command} {report} --data-dir {shlex.quote(str(data_dir))}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 async def _go_on(agent: Agent, console: Console, stop: asyncio.Event) -> None:

@@ -79,6 +79,7 @@ class JournalFile:
         self._wal = path.with_name(path.name + "-wal")
         self._lock = _lock(path)
         try:
+            _keep_private(path)
             self._writer = _connect(path)
             _prepare(self._writer, path, max_bytes)
             self._reader = _connect(path)
@@ -247,6 +248,19 @@ def _lock(path: Path) -> int:
             "this one a data_dir of its own"
         ) from err
     return lock
+
+
+def _keep_private(path: Path) -> None:
+    """Make the file its owner's alone: it holds texts of users. Its companions follow it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+            if file.exists():
+                file.chmod(0o600)
+    except OSError as err:
+        raise PermanentDependencyError(
+            f"{path}: cannot be opened: {err.strerror}; it must be a file of this user's"
+        ) from err
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,14 +17,18 @@ from starlette.routing import Route
 from collector.errors import DependencyError
 from dashboards.reports import Reports
 from dashboards.review.render import render
-from dashboards.windows import Window
+from dashboards.windows import Window, chosen, default_span
 
 _MAX_LIMIT = 500
+_WINDOW = ("since", "until", "week")
 _CSP = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def build_review(
-    reports: Reports, stalled: Callable[[], list[str]], allowed_hosts: list[str]
+    reports: Reports,
+    stalled: Callable[[], list[str]],
+    allowed_hosts: list[str],
+    agent_id: str = "",
 ) -> Starlette:
     """Build the web app.
 
@@ -32,11 +36,14 @@ def build_review(
         reports: where its data come from.
         stalled: names the loops of the agent that no longer turn.
         allowed_hosts: Host headers that are answered, against DNS rebinding.
+        agent_id: by which commands know that this is the agent they look for.
     """
 
-    async def page(_: Request) -> Response:
-        now = datetime.now(UTC)
-        report = await reports.review(Window(now - timedelta(days=7), now))
+    async def page(request: Request) -> Response:
+        window, options = _window(request, "review"), _options(request)
+        segment = options.get("segment", "")
+        report = await reports.review(window, **options)
+        report["estimates"] = await reports.estimates(window, segment)
         return HTMLResponse(
             render(report, "html"),
             headers={"content-security-policy": _CSP, "referrer-policy": "no-referrer"},
@@ -46,14 +53,15 @@ def build_review(
         name = request.path_params["name"]
         if name not in reports.names:
             raise HTTPException(404, f"no such report; there are {', '.join(reports.names)}")
-        window, options = _window(request), _options(request)
+        window, options = _window(request, name), _options(request)
         if "limit" in options and name not in ("review", "candidates"):
             raise HTTPException(400, f"limit: {name} has none")
         return JSONResponse(await reports.named(name, window, **options))
 
     async def healthz(_: Request) -> Response:
         loops = stalled()
-        return JSONResponse({"ok": not loops, "stalled": loops}, 503 if loops else 200)
+        told = {"ok": not loops, "stalled": loops, "agent": agent_id}
+        return JSONResponse(told, 503 if loops else 200)
 
     async def readyz(_: Request) -> Response:
         await reports.ping()
@@ -80,22 +88,12 @@ async def _down(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503, headers={"retry-after": "5"})
 
 
-def _window(request: Request) -> Window:
+def _window(request: Request, report: str) -> Window:
+    asked = {key: request.query_params.get(key) for key in _WINDOW}
     try:
-        since, until = (_instant(request.query_params[key]) for key in ("since", "until"))
-    except KeyError as err:
-        raise HTTPException(400, f"{err.args[0]}: missing; give an ISO time") from err
-    return Window(since, until)
-
-
-def _instant(text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
+        return chosen(datetime.now(UTC), default_span(report), **asked)
     except ValueError as err:
-        raise HTTPException(400, "since, until: give ISO times with a zone") from err
-    if instant.tzinfo is None:
-        raise HTTPException(400, "since, until: the zone is missing; end with Z or +00:00")
-    return instant
+        raise HTTPException(400, str(err)) from err
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -107,6 +105,7 @@ def _options(request: Request) -> dict[str, Any]:
             if not value.isdecimal() or not 1 <= int(value) <= _MAX_LIMIT:
                 raise HTTPException(400, f"limit: must be between 1 and {_MAX_LIMIT}")
             options[key] = int(value)
-        elif key not in ("since", "until"):
-            raise HTTPException(400, f"{key}: unknown; there are since, until, segment, limit")
+        elif key not in _WINDOW:
+            known = ", ".join((*_WINDOW, "segment", "limit"))
+            raise HTTPException(400, f"{key}: unknown; there are {known}")
     return options

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -175,6 +176,21 @@ async def test_a_folder_that_cannot_be_written_is_named_with_the_cure(
 
     assert str(path.parent) in str(refused.value)
     assert "data_dir" in str(refused.value)
+
+
+@pytest.mark.parametrize("older", [False, True])
+async def test_its_files_are_their_owners_alone(
+    path: Path, open_journal: Open, *, older: bool
+) -> None:
+    if older:
+        path.parent.mkdir()
+        path.touch(0o644)  # noqa: ASYNC240 - nothing else runs yet
+    journal = await open_journal()
+    await journal.append([entry(100)])
+
+    files = list(path.parent.glob(f"{path.name}*"))
+    assert len(files) == 4  # with the log, its index and the lock
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
 async def test_the_file_has_the_settings_that_let_it_shrink(path: Path, open_journal: Open) -> None:

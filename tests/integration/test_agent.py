@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -208,8 +209,9 @@ def test_health_is_answered(agent: AgentProcess) -> None:
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("since=x&until=y", "ISO"),
-        ("until=2026-01-01T00:00:00Z", "since"),
+        ("since=x&until=y", "until"),
+        ("since=7x", "since"),
+        ("week=2026-W01&since=7d", "week"),
         ("since=2026-01-01T00:00:00&until=2026-01-01T00:00:00", "zone"),
         ("since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z&limit=0", "limit"),
         ("since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z&segmnt=a", "segmnt"),
@@ -222,6 +224,18 @@ def test_a_wrong_question_to_the_api_is_named(
     answer = httpx.get(url, timeout=10, trust_env=False)
     assert answer.status_code == 400
     assert problem in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("query", "days"), [("", 7), ("?since=3d", 3), ("?week=2026-W01", 7), ("?since=2w&limit=1", 14)]
+)
+def test_the_api_takes_windows_as_the_command_line_does(
+    agent: AgentProcess, query: str, days: int
+) -> None:
+    url = f"{agent.urls['review']}/api/review{query}"
+    report = httpx.get(url, timeout=10, trust_env=False).json()
+    since, until = (datetime.fromisoformat(report[end]) for end in ("since", "until"))
+    assert until - since == timedelta(days=days)
 
 
 def test_a_foreign_host_name_is_not_answered(agent: AgentProcess) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import Config, load
+from collector.config import Config, Secrets, load
 from collector.errors import ConfigError
 
 
@@ -19,7 +19,8 @@ def test_no_file_is_needed_to_start() -> None:
 
 
 def test_an_empty_file_means_all_defaults(tmp_path: Path) -> None:
-    assert load(_write(tmp_path, "# nothing yet\n"), {}).config == Config()
+    config = load(_write(tmp_path, "# nothing yet\n"), {}).config
+    assert config == Config(data_dir=tmp_path / "groundwatch-data")
 
 
 def test_every_problem_is_reported_at_once_with_its_key_path(tmp_path: Path) -> None:
@@ -48,14 +49,13 @@ def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: MY_KEY}}")
     with pytest.raises(ConfigError, match="MY_KEY"):
         load(path, {})
-    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.openai_api_key
-    assert secret is not None
+    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.judge_keys["MY_KEY"]
     assert secret.get_secret_value() == "sk-very-secret"
 
 
 def test_an_endpoint_without_a_key_can_be_used(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: null}}")
-    assert load(path, {}).secrets.openai_api_key is None
+    assert load(path, {}).secrets.judge_keys == {}
 
 
 def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:
@@ -70,7 +70,13 @@ def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:
     [
         ("a: [", "not YAML"),
         ("- a list", "must hold keys and values"),
-        ("listen: {otlp_http: nonsense}", "listen.otlp_http"),
+        ("listen: {otlp_http: nonsense}", r"listen\.otlp_http: must be host:port, such as"),
+        ("listen: {otlp_http: '127.0.0.1:99999'}", r"listen\.otlp_http: there is no port 99999"),
+        ("assembler: {quiet_seconds: .inf}", r"assembler\.quiet_seconds"),
+        ("judge: {openai: {deadline_seconds: .nan}}", r"judge\.openai\.deadline_seconds"),
+        ("store: {url: 'mysql://h/db'}", r"store\.url: must start with"),
+        ("store: {url: 'chdb:data'}", r"store\.url: chdb needs an absolute folder"),
+        ("store: {url: 'http://h:99999/db'}", r"store\.url: must be http://"),
         ("listen: {otlp_http: '127.0.0.1:9464'}", "is also listen"),
         ("journal: {max_bytes: 33554432}", "receive.max_body_bytes"),
         ("segments: {rules: [{name: a}]}", "segments.rules.0"),
@@ -91,3 +97,43 @@ def test_senseless_files_are_refused_with_the_place(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path / "absent.yaml", {})
+
+
+def test_a_relative_data_dir_starts_at_the_file_wherever_the_command_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etc").mkdir()
+    path = _write(tmp_path / "etc", "data_dir: ../data")
+    monkeypatch.chdir(tmp_path)
+    for given in (path, path.relative_to(tmp_path)):
+        config = load(given, {}).config
+        assert config.data_dir.resolve() == tmp_path / "data"
+        assert config.store_url == f"chdb://{tmp_path}/data/clickhouse"
+    _write(tmp_path / "etc", "data_dir: /var/lib/groundwatch")
+    assert load(path, {}).config.data_dir == Path("/var/lib/groundwatch")
+
+
+def test_reading_needs_no_secret(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path, "{judge: {engine: openai}, receive: {ingest_token_env: MY_TOKEN}, log_level: info}"
+    )
+    assert load(path, {}, need_secrets=False).secrets == Secrets()
+    with pytest.raises(ConfigError):
+        load(path, {})
+
+
+@pytest.mark.parametrize("password", ["hunter2", "p:a:s", "p%40ss", "p@ss"])
+def test_a_password_in_the_url_of_the_store_is_never_shown(tmp_path: Path, password: str) -> None:
+    url = f"https://user:{password}@ch.example:8443/db"
+    resolved = load(_write(tmp_path, f"store: {{url: '{url}'}}"), {})
+    assert resolved.config.store_url == url
+    shown = resolved.model_dump(mode="json")["config"]["store"]["url"]
+    assert shown == "https://user:***@ch.example:8443/db"
+    assert password not in repr(resolved)
+
+
+@pytest.mark.parametrize("url", ["mysql://u:hunter2@h/db", "http://u:hunter2@h:99999/db"])
+def test_a_password_in_a_wrong_url_is_not_shown_either(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load(_write(tmp_path, f"store: {{url: '{url}'}}"), {})
+    assert "hunter2" not in str(refusal.value)

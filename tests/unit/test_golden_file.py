@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.errors import ConfigError
+from collector.errors import UsageError
 from sinks.golden_file import GoldenRow, append, load, normalised, same_question
 
 YAML_FILE = """\
@@ -48,7 +48,7 @@ def write(folder: Path, text: str, name: str = "golden.yaml") -> Path:
 
 
 def problems(path: Path) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(UsageError) as caught:
         load(path)
     return [problem.removeprefix(str(path)) for problem in caught.value.problems]
 
@@ -235,7 +235,7 @@ def test_adding_nothing_new_does_not_touch_the_file(tmp_path: Path) -> None:
 
 def test_a_file_with_a_problem_is_not_added_to(tmp_path: Path) -> None:
     path = write(tmp_path, "- id: a\n")
-    with pytest.raises(ConfigError, match="question: is missing"):
+    with pytest.raises(UsageError, match="question: is missing"):
         append(path, [NEW])
     assert path.read_text() == "- id: a\n"
     assert list(tmp_path.iterdir()) == [path]
