@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import structlog
 from prometheus_client import CollectorRegistry, make_asgi_app
 
-from collector import review_stream
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
 from collector.errors import ConfigError, DependencyError, UsageError
@@ -30,21 +29,18 @@ from collector.pipeline import LocalScore, Processor
 from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
-from collector.review_stream import ReviewStream
 from collector.server import HttpServer
 from collector.signal_writer import SignalWriter
 from collector.telemetry import Metrics
 from collector.timing import Clock, Deadline, SystemClock
-from dashboards.faithfulness_watch import FaithfulnessWatch
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
-from scorers.judge.budget import Budget
-from scorers.judge.cache import CachedJudge
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
+from sinks.connection import embedded_folder
 from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
 
@@ -83,8 +79,8 @@ def local_score(request: Any) -> LocalScore:
     return LocalScore(result.score, result.reason)
 
 
-def build_judge(resolved: Resolved, metrics: Metrics, budget: Budget | None = None) -> Judge:
-    """Build the judge that the configuration names; a budget pays for its calls."""
+def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
+    """Build the judge that the configuration names."""
     judge = resolved.config.judge
     if judge.engine == "lexical":
         return LexicalJudge()
@@ -129,10 +125,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             config.data_dir / "journal.sqlite", config.journal, metrics
         )
         stack.push_async_callback(journal.close)
-        budget = await _open_budget(config, metrics, clock, stack)
-        judge = build_judge(resolved, metrics, budget)
-        if config.judge.engine != "lexical":
-            judge = CachedJudge(judge, store, metrics)
+        judge = build_judge(resolved, metrics)
         stack.push_async_callback(judge.close)
         inferring = [CONVERSATIONS] if config.implicit.enabled else []
         consumers = {
@@ -186,17 +179,11 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             ).run
             for topic in inferring
         ]
-        reviewing = (
-            [ReviewStream(store, journal, judge.fingerprint, config, metrics, clock).run]
-            if review_stream.is_in_use(config)
-            else []
-        )
-        watch = FaithfulnessWatch(store, judge.fingerprint, config.alerts, metrics, clock)
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
-        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
+        await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
-        for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
+        for work in (worker.run, signals.run, *inference, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         http = _serve(
             stack,
@@ -304,10 +291,8 @@ def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServ
     return server
 
 
-async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metrics) -> None:
+async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
     while True:
-        with suppress(DependencyError):  # shown again when it can be read
-            await budget.show()
         for topic, consumer in consumers.items():
             records, seconds = await consumer.lag()
             metrics.journal_lag_records.labels(topic).set(records)

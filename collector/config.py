@@ -26,7 +26,6 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from collector.config_evaluation import EvaluationConfig
 from collector.errors import ConfigError
 
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
@@ -160,26 +159,6 @@ class SamplingConfig(_Section):
     )
 
 
-class AlertsConfig(_Section):
-    """When someone is paged."""
-
-    faithfulness: float = Field(
-        0.9,
-        gt=0,
-        lt=1,
-        description="mean faithfulness to keep, below that of the worst usual hour",
-    )
-    segments: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(
-        default_factory=dict, description="the same for single segments, by name"
-    )
-    false_page_days: float = Field(
-        30.0, ge=1, description="days in which one false page is accepted, over all segments"
-    )
-    hold_hours: float = Field(
-        12.0, gt=0, description="how long a page lasts after the last alarm behind it"
-    )
-
-
 class StoreConfig(_Section):
     """Where requests, signals and judgements are kept."""
 
@@ -197,6 +176,11 @@ class StoreConfig(_Section):
     retention_weeks: int = Field(13, ge=1, description="whole weeks kept before they are dropped")
     flush_rows: int = Field(500, ge=1, le=10_000, description="requests written in one batch")
 
+    @field_serializer("url")
+    def _masked(self, url: str | None) -> str | None:
+        """Print the URL without its password."""
+        return url and re.sub(r"//([^/@:]*):[^/]*@", r"//\1:***@", url)
+
 
 class PriceConfig(_Section):
     """US dollars per million tokens of one model."""
@@ -206,11 +190,6 @@ class PriceConfig(_Section):
         None, ge=0, description="cached input tokens; default: as uncached"
     )
     output_usd_per_mtok: float = Field(ge=0, description="output tokens")
-
-    @field_serializer("url")
-    def _masked(self, url: str | None) -> str | None:
-        """Print the URL without its password."""
-        return url and re.sub(r"//([^/@:]*):[^/]*@", r"//\1:***@", url)
 
 
 class OpenAIConfig(_Section):
@@ -300,12 +279,10 @@ class Config(_Section):
     journal: JournalConfig = JournalConfig()
     assembler: AssemblerConfig = AssemblerConfig()
     sampling: SamplingConfig = SamplingConfig()
-    alerts: AlertsConfig = AlertsConfig()
     store: StoreConfig = StoreConfig()
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
     implicit: ImplicitConfig = ImplicitConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
     ignore_services: list[str] = Field(
         default_factory=lambda: ["groundwatch"],
         description="service names whose traces are no users' requests, such as test runs",
@@ -377,7 +354,7 @@ def load(
     except ValidationError as err:
         problems = [_describe(problem) for problem in err.errors()]
     missing: list[str] = []
-    secrets = _secrets(raw, environ, missing)
+    secrets = _secrets(raw if config is None else config.model_dump(), environ, missing)
     if need_secrets:
         problems += missing
     if config is None or problems:

@@ -9,7 +9,6 @@ GroundwatchError
     TransientDependencyError      try again within a deadline
     PermanentDependencyError      trying again will not help: stop and say so
   JudgeError(cause)               an answer could not be scored; never a number
-  Postponed(cause)                an answer cannot be scored now; leave it in the journal
 """
 
 

@@ -49,13 +49,14 @@ def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: MY_KEY}}")
     with pytest.raises(ConfigError, match="MY_KEY"):
         load(path, {})
-    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.judge_keys["MY_KEY"]
+    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.openai_api_key
+    assert secret is not None
     assert secret.get_secret_value() == "sk-very-secret"
 
 
 def test_an_endpoint_without_a_key_can_be_used(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: null}}")
-    assert load(path, {}).secrets.judge_keys == {}
+    assert load(path, {}).secrets.openai_api_key is None
 
 
 def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_relative_data_dir_starts_at_the_file_wherever_the_command_is_called(
 
 def test_reading_needs_no_secret(tmp_path: Path) -> None:
     path = _write(
-        tmp_path, "{judge: {engine: openai}, receive: {ingest_token_env: MY_TOKEN}, log_level: info}"
+        tmp_path, "{judge: {engine: openai}, receive: {ingest_token_env: MY_TOKEN}}"
     )
     assert load(path, {}, need_secrets=False).secrets == Secrets()
     with pytest.raises(ConfigError):
