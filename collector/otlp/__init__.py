@@ -12,6 +12,7 @@ from collector.otlp.bodies import (
     canonical_traces,
     decode_logs,
     decode_traces,
+    is_json,
 )
 from collector.otlp.json_values import clean_json, parse_json
 from collector.otlp.merge import (
@@ -33,6 +34,7 @@ __all__ = [
     "decode_trace",
     "decode_traces",
     "encode_trace",
+    "is_json",
     "join_spans",
     "merge_traces",
     "parse_json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -129,14 +130,14 @@ def _parse(
     body: bytes,
     content_type: str,
     message: Callable[[], Any],
-    of_json: Callable[[Any], tuple[Any, list[str]]],
+    of_json: Callable[[Any], tuple[Any, Counter[str]]],
 ) -> _Parsed:
     if not body:
         return _Parsed(message(), changed=False, rejected=0, reason=None)
-    if _is_json(body, content_type):
+    if is_json(body, content_type):
         request, reasons = of_json(json_values.parse_json(body))
-        reason = reasons[0] if reasons else None
-        return _Parsed(request, changed=True, rejected=len(reasons), reason=reason)
+        reason = next(iter(reasons), None)
+        return _Parsed(request, changed=True, rejected=reasons.total(), reason=reason)
     request = message()
     rejected = 0
     try:
@@ -158,11 +159,13 @@ def _not_otlp(request: Message) -> MalformedPayload:
     )
 
 
-def _is_json(body: bytes, content_type: str) -> bool:
+def is_json(body: bytes, content_type: str) -> bool:
     """Tell JSON from protobuf: by the bytes where they are clear, else by the header.
 
     Only 0x0a is both a JSON blank and the first byte of a protobuf request.
     """
+    if not body:
+        return False
     if body[0] != 0x0A:
         return (
             body[:3] == b"\xef\xbb\xbf"
@@ -196,9 +199,9 @@ def _repair_ids(span: trace_pb2.Span) -> bool:
     return True
 
 
-def _traces_of_json(value: Any) -> tuple[ExportTraceServiceRequest, list[str]]:
+def _traces_of_json(value: Any) -> tuple[ExportTraceServiceRequest, Counter[str]]:
     request = ExportTraceServiceRequest()
-    reasons: list[str] = []
+    reasons: Counter[str] = Counter()
     for group in _groups(value, "resourceSpans", "resourceLogs", "/v1/logs"):
         target = request.resource_spans.add()
         json_values.fill_resource(target.resource, json_values.member(group, "resource"))
@@ -210,9 +213,9 @@ def _traces_of_json(value: Any) -> tuple[ExportTraceServiceRequest, list[str]]:
     return request, reasons
 
 
-def _logs_of_json(value: Any) -> tuple[ExportLogsServiceRequest, list[str]]:
+def _logs_of_json(value: Any) -> tuple[ExportLogsServiceRequest, Counter[str]]:
     request = ExportLogsServiceRequest()
-    reasons: list[str] = []
+    reasons: Counter[str] = Counter()
     for group in _groups(value, "resourceLogs", "resourceSpans", "/v1/traces"):
         target = request.resource_logs.add()
         json_values.fill_resource(target.resource, json_values.member(group, "resource"))
@@ -234,12 +237,14 @@ def _groups(value: Any, name: str, other: str, other_path: str) -> list[Any]:
     return json_values.items(value, name)
 
 
-def _keep(values: Iterable[Any], read: Callable[[Any], Any], kept: Any, reasons: list[str]) -> None:
+def _keep(
+    values: Iterable[Any], read: Callable[[Any], Any], kept: Any, reasons: Counter[str]
+) -> None:
     for value in values:
         try:
             kept.append(read(value))
         except json_values.Unreadable as err:
-            reasons.append(str(err))
+            reasons[str(err)] += 1
 
 
 # --- Request messages to values ----------------------------------------------------------

@@ -15,6 +15,8 @@ from google.protobuf.message import DecodeError
 _RESOURCE_GROUPS = 1
 _HEAD = 1
 _CHILDREN = 2
+_MAX_FIELDS = 1_000_000
+"""Fields looked at in one body, about a second's work. Only hostile ones have more."""
 
 
 def salvage(request: Any, body: bytes) -> int:
@@ -25,34 +27,35 @@ def salvage(request: Any, body: bytes) -> int:
         body: its encoded form.
 
     Raises:
-        DecodeError: the framing itself is broken.
+        DecodeError: the framing itself is broken, or there are too many fields.
     """
     request.Clear()
     groups = request.resource_spans if hasattr(request, "resource_spans") else request.resource_logs
     rejected = 0
-    for number, part in _fields(memoryview(body)):
+    budget = iter(range(_MAX_FIELDS))
+    for number, part in _fields(memoryview(body), budget):
         if number == _RESOURCE_GROUPS:
-            rejected += _salvage_group(groups.add(), part)
+            rejected += _salvage_group(groups.add(), part, budget)
     return rejected
 
 
-def _salvage_group(group: Any, data: memoryview) -> int:
+def _salvage_group(group: Any, data: memoryview, budget: Iterator[int]) -> int:
     """Fill a ResourceSpans or ResourceLogs."""
     scopes = group.scope_spans if hasattr(group, "scope_spans") else group.scope_logs
     rejected = 0
-    for number, part in _fields(data):
+    for number, part in _fields(data, budget):
         if number == _HEAD:
             _parse(group.resource, part)
         elif number == _CHILDREN:
-            rejected += _salvage_scope(scopes.add(), part)
+            rejected += _salvage_scope(scopes.add(), part, budget)
     return rejected
 
 
-def _salvage_scope(scope: Any, data: memoryview) -> int:
+def _salvage_scope(scope: Any, data: memoryview, budget: Iterator[int]) -> int:
     """Fill a ScopeSpans or ScopeLogs."""
     records = scope.spans if hasattr(scope, "spans") else scope.log_records
     rejected = 0
-    for number, part in _fields(data):
+    for number, part in _fields(data, budget):
         if number == _HEAD:
             _parse(scope.scope, part)
         elif number == _CHILDREN and not _parse(records.add(), part):
@@ -70,12 +73,16 @@ def _parse(message: Any, data: memoryview) -> bool:
     return True
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+def _fields(data: memoryview, budget: Iterator[int]) -> Iterator[tuple[int, memoryview]]:
     """Yield number and bytes of each length-delimited field; others are passed over."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
         wire_type = tag & 7
+        if tag >> 3 == 0:
+            raise DecodeError("field number 0")
+        if next(budget, None) is None:
+            raise DecodeError("too many fields")
         if wire_type == 0:
             _, position = _varint(data, position)
         elif wire_type == 1:

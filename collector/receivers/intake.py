@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, ParamSpec, TypeVar, get_args
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from collector.errors import Overloaded
 from collector.model import SignalKind
-from collector.otlp import Canonical, canonical_logs, canonical_traces
+from collector.otlp import Canonical, canonical_logs, canonical_traces, is_json
 from collector.ports import TELEMETRY, Entry, Journal
+from collector.receivers.density import MAX_ITEMS, TooManyValues, check_json, check_protobuf
 from collector.signals import IGNORED_REASONS, ParsedSignals, signal_entries
 from collector.telemetry import Metrics
 
@@ -23,12 +27,15 @@ BODIES_IN_MEMORY = 4
 RETRY_SECONDS = 5.0
 """When to come back after a failure that says nothing about its length."""
 
+TelemetryKind = Literal["otlp_traces", "otlp_logs"]
+_MESSAGES = {"otlp_traces": ExportTraceServiceRequest, "otlp_logs": ExportLogsServiceRequest}
+_CANONICAL = {"otlp_traces": canonical_traces, "otlp_logs": canonical_logs}
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-TelemetryKind = Literal["otlp_traces", "otlp_logs"]
 REFUSALS = (
     "malformed",
     "too_large",
+    "too_slow",
     "encoding",
     "unauthenticated",
     "not_found",
@@ -52,6 +59,9 @@ class Intake:
         self._journal = journal
         self._metrics = metrics
         self._transport = transport
+        # What is read of a large body takes many times its size, so one is read at a time. More
+        # would not be faster: the interpreter lock is held throughout.
+        self._reading = asyncio.Lock()
         for counter in (
             metrics.spans_received,
             metrics.logs_received,
@@ -72,13 +82,11 @@ class Intake:
 
         Raises:
             MalformedPayload: the body cannot be read at all.
+            TooManyValues: it holds too much to be read.
             Overloaded: the journal is full; nothing was appended.
             DependencyError: the journal failed; a retry may double the body, which is harmless.
         """
-        read: Callable[[bytes, str], Canonical] = (
-            canonical_traces if kind == "otlp_traces" else canonical_logs
-        )
-        found = await compute(len(body), read, body, content_type)
+        found = await self._read(kind, body, content_type)
         if found.spans:
             await self._journal.append([Entry(TELEMETRY, kind, "", found.body)])
         received = (
@@ -96,6 +104,7 @@ class Intake:
             body: in the words of whichever client.
             read: reads it.
         """
+        check_json(body)
         found = await compute(len(body), read, body)
         await self._journal.append(signal_entries(found.signals))
         for signal in found.signals:
@@ -106,9 +115,27 @@ class Intake:
         self._metrics.rejected_items.labels(self._transport).inc(len(found.rejected))
         return found
 
+    async def _read(self, kind: TelemetryKind, body: bytes, content_type: str) -> Canonical:
+        if len(body) <= INLINE_BYTES:
+            return _checked(kind, body, content_type)
+        async with self._reading:
+            return await asyncio.to_thread(_checked, kind, body, content_type)
+
     def refused(self, reason: str) -> None:
         """Count a call that was refused for one of `REFUSALS`."""
         self._metrics.refused.labels(self._transport, reason).inc()
+
+
+def _checked(kind: TelemetryKind, body: bytes, content_type: str) -> Canonical:
+    """Read an OTLP body, and refuse what would take too much memory."""
+    if is_json(body, content_type):
+        check_json(body)
+    else:
+        check_protobuf(body, _MESSAGES[kind])
+    found = _CANONICAL[kind](body, content_type)
+    if found.spans > MAX_ITEMS:
+        raise TooManyValues(MAX_ITEMS, "spans or log records")
+    return found
 
 
 class BodyMemory:

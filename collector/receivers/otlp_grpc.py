@@ -6,7 +6,9 @@ UNAVAILABLE with a RetryInfo: without it, exporters give a RESOURCE_EXHAUSTED bo
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import grpc
@@ -24,6 +26,7 @@ from collector.errors import (
     PermanentDependencyError,
 )
 from collector.ports import Journal
+from collector.receivers.density import TooManyValues
 from collector.receivers.intake import RETRY_SECONDS, BodyMemory, Intake, TelemetryKind
 from collector.receivers.login import HOW_TO_LOG_IN, may_send
 from collector.receivers.replies import PROTOBUF, export_response
@@ -57,13 +60,14 @@ class GrpcReceiver:
 
         Args:
             journal: where bodies go before they are acknowledged.
-            config: largest body.
+            config: largest body, and how long it may take.
             metrics: where calls are counted, as transport `grpc`.
             token: what senders must show; None lets everybody in.
         """
         self._intake = Intake(journal, metrics, "grpc")
         self._memory = BodyMemory(config.max_body_bytes)
         self._max_bytes = config.max_body_bytes
+        self._body_seconds = config.body_seconds
         self._token = token
         self._log = RateLimitedLog()
         self._server: Any = None
@@ -101,23 +105,36 @@ class GrpcReceiver:
             await self._server.stop(GRACE_SECONDS)
 
     def _handlers(self, service: str, kind: TelemetryKind) -> Any:
-        async def export(body: bytes, context: Any) -> bytes:
-            outcome = await self._export(kind, body, context)
+        async def export(bodies: AsyncIterator[bytes], context: Any) -> bytes:
+            outcome = await self._export(kind, bodies, context)
             if isinstance(outcome, bytes):
                 return outcome
             self._intake.refused(outcome.reason)
             await context.abort(outcome.code, outcome.message, _details(outcome))
             return b""
 
-        # No serializers: bytes in, bytes out.
+        # No serializers: bytes in, bytes out. A stream of one body is the same on the wire, and
+        # lets the handler run before the body is there.
         return grpc.method_handlers_generic_handler(
-            service, {"Export": grpc.unary_unary_rpc_method_handler(export)}
+            service, {"Export": grpc.stream_unary_rpc_method_handler(export)}
         )
 
-    async def _export(self, kind: TelemetryKind, body: bytes, context: Any) -> bytes | _Refusal:
+    async def _export(
+        self, kind: TelemetryKind, bodies: AsyncIterator[bytes], context: Any
+    ) -> bytes | _Refusal:
         """Return the response message, or why there is none."""
         if not may_send(_authorization(context), self._token):
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, "unauthenticated", HOW_TO_LOG_IN)
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                body = await anext(bodies, b"")
+        except TimeoutError:
+            return _Refusal(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                "too_slow",
+                f"the body was not complete after {self._body_seconds:g} s; send smaller batches "
+                "or raise receive.body_seconds",
+            )
         try:
             with self._memory.share() as take:
                 take(len(body))
@@ -134,6 +151,8 @@ class GrpcReceiver:
     def _explain(self, err: GroundwatchError) -> _Refusal:
         if isinstance(err, MalformedPayload):
             return _Refusal(grpc.StatusCode.INVALID_ARGUMENT, "malformed", str(err))
+        if isinstance(err, TooManyValues):
+            return _Refusal(grpc.StatusCode.INVALID_ARGUMENT, "too_large", str(err))
         if isinstance(err, Overloaded):
             return _Refusal(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, err.reason, str(err), err.retry_after_seconds

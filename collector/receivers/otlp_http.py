@@ -6,6 +6,7 @@ answered 429 or 503 with Retry-After, which exporters retry; 500 would make them
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
@@ -18,6 +19,7 @@ from collector.errors import GroundwatchError, MalformedPayload, Overloaded
 from collector.ports import Journal
 from collector.receivers.compression import BodyTooLarge, UnknownEncoding, decompress
 from collector.receivers.cors import headers_for, may_post, preflight
+from collector.receivers.density import TooManyValues
 from collector.receivers.feedback import Call, call_of, greeting_of, methods_of
 from collector.receivers.intake import RETRY_SECONDS, BodyMemory, Intake, compute
 from collector.receivers.login import HOW_TO_LOG_IN, may_send
@@ -139,7 +141,7 @@ class OtlpHttpApp:
                 return call
             self._check_login(request)
             with self._memory.share() as take:
-                body = await self._body(request, receive, take)
+                body = await self._body_in_time(request, receive, take)
                 if isinstance(call, Call):
                     form = JSON
                     return await self._take_signals(call, body)
@@ -193,6 +195,22 @@ class OtlpHttpApp:
             self._log.warning("scores_ignored", cure="name users' scores in receive.feedback")
         return call.answer(parsed)
 
+    async def _body_in_time(
+        self, request: _Request, receive: Receive, take: Callable[[int], None]
+    ) -> bytes:
+        """Read the body, unless its sender stalls: it holds memory that others wait for."""
+        try:
+            async with asyncio.timeout(self._config.body_seconds):
+                return await self._body(request, receive, take)
+        except TimeoutError:
+            raise _Refused(
+                408,
+                "too_slow",
+                f"the body was not complete after {self._config.body_seconds:g} s; send smaller "
+                "batches or raise receive.body_seconds",
+                {"connection": "close"},
+            ) from None
+
     async def _body(
         self, request: _Request, receive: Receive, take: Callable[[int], None]
     ) -> bytes:
@@ -232,7 +250,7 @@ class OtlpHttpApp:
             return err.status, err.reason, str(err), err.headers
         if isinstance(err, MalformedPayload):
             return 400, "malformed", str(err), {}
-        if isinstance(err, BodyTooLarge):
+        if isinstance(err, BodyTooLarge | TooManyValues):
             return 413, "too_large", str(err), {}
         if isinstance(err, UnknownEncoding):
             return 415, "encoding", str(err), {"accept-encoding": "gzip, deflate"}

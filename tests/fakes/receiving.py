@@ -28,6 +28,7 @@ class HttpReceivers:
         self.metrics = metrics
         self.clock = clock
         self.cors_origins = list(cors_origins)
+        self.body_seconds = 30.0
         self.stack = AsyncExitStack()
 
     async def __call__(
@@ -49,7 +50,11 @@ class HttpReceivers:
         return await self.stack.enter_async_context(client)
 
     def _app(self, journal: Journal, token: str | None, max_body_bytes: int) -> OtlpHttpApp:
-        config = ReceiveConfig(max_body_bytes=max_body_bytes, cors_origins=self.cors_origins)
+        config = ReceiveConfig(
+            max_body_bytes=max_body_bytes,
+            body_seconds=self.body_seconds,
+            cors_origins=self.cors_origins,
+        )
         secret = None if token is None else SecretStr(token)
         return build_app(journal, config, self.metrics, secret, self.clock)
 
