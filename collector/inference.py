@@ -21,6 +21,7 @@ from collector.config import ImplicitConfig
 from collector.errors import Overloaded, TransientDependencyError
 from collector.model import INFERRED, Inferred, Signal, SignalKind, StoredRequest, Turn
 from collector.ports import CONVERSATIONS, Consumer, Entry, Store
+from collector.set_aside import log_fault
 from collector.signals import SENTIMENT
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
@@ -137,11 +138,15 @@ class SignalInference:
         by_conversation: dict[str, list[Row]] = {}
         for row in rows:
             by_conversation.setdefault(row["conversation_id"], []).append(row)
-        return [
-            signal
-            for members in by_conversation.values()
-            for signal in changes(members, self._infer([turn_of(r) for r in members], now), now)
-        ]
+        found: list[Signal] = []
+        for conversation_id, members in by_conversation.items():
+            try:
+                inferred = self._infer([turn_of(row) for row in members], now)
+                found += changes(members, inferred, now)
+            except Exception as err:
+                # Nothing is lost: the turns stay stored, and what was inferred of them before.
+                log_fault("conversation_left_out", err, conversation_id=conversation_id)
+        return found
 
     def _waiting(self, error: BaseException) -> None:
         self._warn.warning("waiting_for_dependency", error=type(error).__name__)

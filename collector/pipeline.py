@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +29,6 @@ from collector.acks import Acks
 from collector.assembler import Assembler, Closed
 from collector.config import Config
 from collector.errors import (
-    MalformedPayload,
     Overloaded,
     PermanentDependencyError,
     TransientDependencyError,
@@ -43,9 +41,7 @@ from collector.model import (
     JudgeTask,
     NotARequest,
     RagRequest,
-    Signal,
     StoredRequest,
-    Telemetry,
     Trace,
 )
 from collector.ports import (
@@ -58,15 +54,11 @@ from collector.ports import (
     Store,
 )
 from collector.redaction import redacted, without_texts
+from collector.reading import Reader, Taken
 from collector.sampling import decide
 from collector.segments import Segmenter
-from collector.signals import (
-    Client,
-    is_evaluation,
-    may_hold_signals,
-    signal_entries,
-    signals_in,
-)
+from collector.set_aside import SetAside, log_fault
+from collector.signals import signal_entries
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
 
@@ -100,13 +92,6 @@ class _Built(NamedTuple):
         return self.known is not None and self.row.version < self.known.version
 
 
-class _Told(NamedTuple):
-    """Feedback that came as telemetry, and the position that waits until it is passed on."""
-
-    position: Position
-    signals: list[Signal]
-
-
 class Processor:
     """Consumes telemetry and writes requests with their decisions. One per consumer."""
 
@@ -127,7 +112,7 @@ class Processor:
         self._journal = journal
         self._store = store
         self._score = score
-        self._dead_letters = dead_letters
+        self._set_aside = SetAside(dead_letters, metrics)
         self._accounting = accounting
         self._metrics = metrics
         self._config = config
@@ -138,6 +123,7 @@ class Processor:
         self._complaints: list[tuple[str, Position]] = []
         self._acks = Acks()
         # Held while a thread works on the assembler or the acks.
+        self._reader = Reader(self._assembler, self._acks, config.receive, metrics, clock)
         self._lock = asyncio.Lock()
         self._warn = RateLimitedLog()
         metrics.open_traces_capacity.set(config.assembler.max_traces)
@@ -172,69 +158,27 @@ class Processor:
             records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
             if records:
                 async with self._lock:
-                    told = await asyncio.to_thread(self._take_in, records)
-                await self._pass_on(told, patiently)
+                    taken = await asyncio.to_thread(self._reader.take_in, records)
+                    self._complaints += taken.complaints
+                await self._pass_on(taken, patiently)
 
     @property
     def _behind(self) -> int:
         """What is read and waits to be stored, with no more to come."""
         return self._assembler.evicted + len(self._complaints)
 
-    def _take_in(self, records: Sequence[Record]) -> list[_Told]:
-        """Hand spans and log records to the assembler; return the feedback among them."""
-        told = []
-        for record in records:
-            self._acks.read(record.position)
-            if record.kind == "complaint":
-                self._complaints.append((record.key, record.position))
-                continue
-            try:
-                traces = record.kind == "otlp_traces"
-                decode = otlp.decode_traces if traces else otlp.decode_logs
-                telemetry = decode(record.body, "application/x-protobuf")
-            except MalformedPayload:
-                self._dead_letters.append(record, "malformed")
-                self._metrics.dead_letters.labels("malformed").inc()
-            else:
-                if feedback := self._feedback(telemetry, record):
-                    told.append(_Told(record.position, feedback))
-                    self._acks.hold(record.position)
-                # A score is no part of the trace it is about, and must not open it again.
-                logs = [log for log in telemetry.logs if not is_evaluation(log)]
-                items = len(telemetry.spans) + len(telemetry.logs)
-                holders = self._assembler.add(
-                    telemetry.spans,
-                    logs,
-                    record.position,
-                    len(record.body) // max(items, 1),
-                    self._clock.monotonic(),
-                )
-                for _ in range(holders):
-                    self._acks.hold(record.position)
-            self._acks.release([record.position])
-        return told
-
-    def _feedback(self, telemetry: Telemetry, record: Record) -> list[Signal]:
-        """Return the users' signals that travel as telemetry; a look at the bytes spares most."""
-        if not may_hold_signals(record.body):
-            return []
-        received_at = datetime.fromtimestamp(record.appended_at, UTC)
-        client = Client(received_at, self._config.receive.feedback)
-        found = signals_in(telemetry.spans, telemetry.logs, client)
-        for signal in found.signals:
-            self._metrics.signals_received.labels(signal.kind).inc()
-        for reason in found.ignored:
-            self._metrics.scores_ignored.labels(reason).inc()
-        return found.signals
-
-    async def _pass_on(self, told: Sequence[_Told], patiently: Patience) -> None:
-        """Append feedback to the journal, then let go of the telemetry it came in."""
-        if not told:
-            return
-        signals = [signal for one in told for signal in one.signals]
-        await patiently(self._journal.append, signal_entries(signals))
-        async with self._lock:
-            self._acks.release([one.position for one in told])
+    async def _pass_on(self, taken: Taken, patiently: Patience) -> None:
+        """Append feedback to the journal, set aside what is unreadable, then let both go."""
+        if taken.told:
+            signals = [signal for one in taken.told for signal in one.signals]
+            await patiently(self._journal.append, signal_entries(signals))
+        for record, reason in taken.unreadable:
+            await self._set_aside([record], reason, patiently)
+        done = [one.position for one in taken.told]
+        done += [record.position for record, _ in taken.unreadable]
+        if done:
+            async with self._lock:
+                self._acks.release(done)
 
     async def _finish(self, stop: asyncio.Event, patiently: Patience) -> None:
         committed_at = self._clock.monotonic()
@@ -272,7 +216,12 @@ class Processor:
 
     async def _store_batch(self, closed: Sequence[Closed], patiently: Patience) -> None:
         known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
-        built = await asyncio.to_thread(self._build, closed, known)
+        built, faulty = await asyncio.to_thread(self._build, closed, known)
+        await self._set_aside(
+            [_letter(trace.trace_id, otlp.encode_trace(trace)) for trace in faulty],
+            "internal",
+            patiently,
+        )
         told = {item.row.request.trace_id for item in built}
         refused = await self._write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
@@ -305,29 +254,37 @@ class Processor:
             self._metrics.spans_dropped.inc(item.trace.spans_dropped)
             self._metrics.late_traces.inc(item.late)
 
-    def _build(self, closed: Sequence[Closed], known: dict[str, Known]) -> list[_Built]:
-        built = []
+    def _build(
+        self, closed: Sequence[Closed], known: dict[str, Known]
+    ) -> tuple[list[_Built], list[Trace]]:
+        """Build the rows of traces; return also the traces that a fault of ours keeps from it."""
+        built: list[_Built] = []
+        faulty: list[Trace] = []
         for item in closed:
-            before = known.get(item.trace.trace_id)
             trace = item.trace
             stopping = trace.closed_by == "shutdown"
             if stopping and self._config.store.content != "full":
                 continue  # without its spans, it could not be merged with those to come
-            trace = otlp.merge_traces(
-                trace,
-                otlp.decode_trace(before.telemetry) if before and before.telemetry else trace,
-            )
-            outcome = self._build_one(trace, before)
+            try:
+                outcome = self._build_one(trace, known.get(trace.trace_id))
+            except Exception as err:
+                log_fault("trace_set_aside", err, trace_id=trace.trace_id)
+                faulty += [] if stopping else [trace]  # after the restart it is built again
+                continue
             if not isinstance(outcome, NotARequest):
                 built.append(outcome)
             elif not item.late and not stopping:
                 self._metrics.traces_ignored.labels(outcome.reason).inc()
-        return built
+        return built, faulty
 
     def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
         request = extract(trace, message_id_attribute=self._config.message_id_attribute)
         if isinstance(request, NotARequest):
             return request
+        if known is not None and known.telemetry:
+            trace = otlp.merge_traces(trace, otlp.decode_trace(known.telemetry))
+        else:
+            trace = otlp.merge_traces(trace, trace)
         if request.service in self._config.ignore_services:
             return NotARequest(reason="ignored_service")
         request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
@@ -368,11 +325,8 @@ class Processor:
             refused = [row for row in rows if not await self._accepts(row, patiently)]
             if len(refused) == len(rows):
                 raise  # not the fault of one row: stop before the journal is drained for nothing
-            for row in refused:
-                trace_id = row.request.trace_id
-                record = Record(Position(0, 0), "trace", trace_id, row.telemetry, 0.0)
-                self._dead_letters.append(record, "store_refused")
-                self._metrics.dead_letters.labels("store_refused").inc()
+            letters = [_letter(row.request.trace_id, row.telemetry) for row in refused]
+            await self._set_aside(letters, "store_refused", patiently)
             return {row.request.trace_id for row in refused}
         return set()
 
@@ -409,3 +363,8 @@ def _content(request: RagRequest, policy: str) -> RagRequest:
     if policy == "none":
         return without_texts(request)
     return redacted(request) if policy == "redacted" else request
+def _letter(trace_id: str, telemetry: bytes) -> Record:
+    """Return a dead letter of a trace; as a whole it came from no single position."""
+    return Record(Position(0, 0), "trace", trace_id, telemetry, 0.0)
+
+

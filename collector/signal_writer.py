@@ -9,10 +9,11 @@ from contextlib import suppress
 import msgspec
 
 from collector.config import Config
-from collector.errors import Overloaded, TransientDependencyError
+from collector.errors import GroundwatchError, Overloaded, TransientDependencyError
 from collector.late_draws import REACH, complaint_entry, is_in_use
 from collector.model import Signal
 from collector.ports import Consumer, DeadLetters, Journal, Record, Store
+from collector.set_aside import SetAside, log_fault
 from collector.signals import CONVERSATION_REACH, is_complaint, keys_of, may_be_changed, together
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
@@ -42,8 +43,7 @@ class SignalWriter:
         self._consumer = consumer
         self._journal = journal
         self._store = store
-        self._dead_letters = dead_letters
-        self._metrics = metrics
+        self._set_aside = SetAside(dead_letters, metrics)
         self._tells = is_in_use(config)
         self._clock = clock
         self._warn = RateLimitedLog()
@@ -57,21 +57,33 @@ class SignalWriter:
             while not stop.is_set():
                 records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
                 if records:
-                    signals = await self._complete(self._decode(records), patiently)
-                    await patiently(self._store.write_signals, signals)
-                    await self._tell(signals, patiently)
+                    await self._take(records, patiently)
                     offsets = {r.position.partition: r.position.offset + 1 for r in records}
                     await patiently(self._consumer.commit, offsets)
 
-    def _decode(self, records: Sequence[Record]) -> list[Signal]:
+    async def _take(self, records: Sequence[Record], patiently: Patience) -> None:
+        """Store the signals of records; what cannot be read or handled is set aside, alone."""
         signals: list[Signal] = []
+        readable: list[Record] = []
         for record in records:
             try:
                 signals += msgspec.json.decode(record.body, type=list[Signal])
+                readable.append(record)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                self._dead_letters.append(record, "malformed")
-                self._metrics.dead_letters.labels("malformed").inc()
-        return signals
+                await self._set_aside([record], "malformed", patiently)
+        try:
+            signals = await self._complete(signals, patiently)
+            await patiently(self._store.write_signals, signals)
+            await self._tell(signals, patiently)
+        except GroundwatchError:
+            raise
+        except Exception as err:
+            if len(readable) > 1:
+                for record in readable:
+                    await self._take([record], patiently)
+                return
+            log_fault("signals_set_aside", err)
+            await self._set_aside(readable, "internal", patiently)
 
     async def _complete(self, signals: list[Signal], patiently: Patience) -> list[Signal]:
         """Join messages that change fields of a signal with the rest of it, in any order."""

@@ -79,7 +79,12 @@ class Metrics:
         self.traces_ignored = c(
             "traces_ignored", "Traces that are no user request, by reason.", ["reason"]
         )
-        self.dead_letters = c("dead_letters", "Records set aside as unreadable.", ["reason"])
+        self.dead_letters = c(
+            "dead_letters",
+            "Records set aside: unreadable (malformed), refused by the store for good "
+            "(store_refused), or hit by a fault of ours (internal).",
+            ["reason"],
+        )
 
         self.requests = c("requests", "User requests stored.", traffic)
         self.ineligible = c(

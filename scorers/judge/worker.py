@@ -25,6 +25,7 @@ from collector.timing import Clock, Patience
 
 _POLL_SECONDS = 0.2
 _FLUSH_SECONDS = 0.25
+from collector.set_aside import SetAside
 _FLUSH_ROWS = 500
 _REMEMBERED = 100_000
 # Tasks read ahead: one look into the store tells for all of them whether they are judged already.
@@ -73,7 +74,7 @@ class JudgeWorker:
         self._concurrency = concurrency
         self._carried = carried
         self._finished = finished
-        self._dead_letters = dead_letters
+        self._set_aside = SetAside(dead_letters, metrics)
         self._metrics = metrics
         self._clock = clock
         self._started_at = clock.now().timestamp()
@@ -137,8 +138,7 @@ class JudgeWorker:
             try:
                 decoded.append((record, msgspec.msgpack.decode(record.body, type=JudgeTask)))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                self._dead_letters.append(record, "malformed")
-                self._metrics.dead_letters.labels("malformed").inc()
+                await self._set_aside([record], "malformed", patiently)
                 self._acks.release([record.position])
         if not decoded:
             return []
