@@ -23,7 +23,7 @@ from scorers.lexical_evidence import Context, Evidence
 from scorers.lexical_text import language
 from scorers.refusal import is_refusal
 
-FINGERPRINT = "lexical-1"
+FINGERPRINT = "lexical-2"
 SUPPORTED_FROM = 0.65
 _NUMBER_FACTOR = 0.7
 _CONFLICT_FACTOR = 0.6

@@ -279,4 +279,4 @@ async def test_the_judge_reports_supported_claims_over_claims() -> None:
     assert judgement.score == 0.5
     assert judgement.engine == "lexical"
     assert judgement.usage.calls == 0
-    assert LexicalJudge().fingerprint == "lexical-1"
+    assert LexicalJudge().fingerprint == "lexical-2"
