@@ -98,10 +98,10 @@ class ReceiveConfig(_Section):
     max_body_bytes: int = Field(
         64 * MIB, ge=1024, description="largest body after decompression; more is answered 413"
     )
-    ingest_token_env: str | None = Field(
     body_seconds: float = Field(
         30.0, gt=0, description="time a sender has for one body; then it is answered 408"
     )
+    ingest_token_env: str | None = Field(
         None, description="environment variable with the bearer token that senders must show"
     )
     cors_origins: list[Origin] = Field(

@@ -53,8 +53,8 @@ from collector.ports import (
     Record,
     Store,
 )
-from collector.redaction import redacted, without_texts
 from collector.reading import Reader, Taken
+from collector.redaction import redacted, without_texts
 from collector.sampling import decide
 from collector.segments import Segmenter
 from collector.set_aside import SetAside, log_fault
@@ -122,8 +122,8 @@ class Processor:
         self._late_draws = LateDraws(store, journal, config, metrics, clock)
         self._complaints: list[tuple[str, Position]] = []
         self._acks = Acks()
-        # Held while a thread works on the assembler or the acks.
         self._reader = Reader(self._assembler, self._acks, config.receive, metrics, clock)
+        # Held while a thread works on the assembler or the acks.
         self._lock = asyncio.Lock()
         self._warn = RateLimitedLog()
         metrics.open_traces_capacity.set(config.assembler.max_traces)
@@ -278,13 +278,13 @@ class Processor:
         return built, faulty
 
     def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
-        request = extract(trace, message_id_attribute=self._config.message_id_attribute)
-        if isinstance(request, NotARequest):
-            return request
         if known is not None and known.telemetry:
             trace = otlp.merge_traces(trace, otlp.decode_trace(known.telemetry))
         else:
             trace = otlp.merge_traces(trace, trace)
+        request = extract(trace, message_id_attribute=self._config.message_id_attribute)
+        if isinstance(request, NotARequest):
+            return request
         if request.service in self._config.ignore_services:
             return NotARequest(reason="ignored_service")
         request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
@@ -355,6 +355,11 @@ class Processor:
         self._metrics.open_bytes.set(self._assembler.open_bytes)
 
 
+def _letter(trace_id: str, telemetry: bytes) -> Record:
+    """Return a dead letter of a trace; as a whole it came from no single position."""
+    return Record(Position(0, 0), "trace", trace_id, telemetry, 0.0)
+
+
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:
     return row.ineligible is None and (known is None or known.ineligible is not None)
 
@@ -363,8 +368,3 @@ def _content(request: RagRequest, policy: str) -> RagRequest:
     if policy == "none":
         return without_texts(request)
     return redacted(request) if policy == "redacted" else request
-def _letter(trace_id: str, telemetry: bytes) -> Record:
-    """Return a dead letter of a trace; as a whole it came from no single position."""
-    return Record(Position(0, 0), "trace", trace_id, telemetry, 0.0)
-
-

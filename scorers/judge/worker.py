@@ -20,12 +20,12 @@ from collector.acks import Acks
 from collector.errors import Overloaded, TransientDependencyError
 from collector.model import Judgement, JudgeTask
 from collector.ports import Consumer, DeadLetters, Judge, Position, Record, Store
+from collector.set_aside import SetAside
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
 
 _POLL_SECONDS = 0.2
 _FLUSH_SECONDS = 0.25
-from collector.set_aside import SetAside
 _FLUSH_ROWS = 500
 _REMEMBERED = 100_000
 # Tasks read ahead: one look into the store tells for all of them whether they are judged already.
