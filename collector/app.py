@@ -40,12 +40,15 @@ from scorers.implicit.detect import infer
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
+from scorers.judge.budget import Budget
+from scorers.judge.cache import CachedJudge
 from sinks.connection import embedded_folder
 from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
 
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
+from sinks.spend_ledger import SpendLedger
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
@@ -79,15 +82,33 @@ def local_score(request: Any) -> LocalScore:
     return LocalScore(result.score, result.reason)
 
 
-def build_judge(resolved: Resolved, metrics: Metrics) -> Judge:
-    """Build the judge that the configuration names."""
+def build_judge(resolved: Resolved, metrics: Metrics, budget: Budget | None = None) -> Judge:
+    """Build the judge that the configuration names; a budget pays for its calls."""
     judge = resolved.config.judge
     if judge.engine == "lexical":
         return LexicalJudge()
     # The client is slow to import; an agent that judges locally does not need it.
     from scorers.judge.client import OpenAIJudge
 
-    return OpenAIJudge(judge.openai, resolved.secrets.openai_api_key, metrics)
+    return OpenAIJudge(
+        judge.openai,
+        resolved.secrets.judge_keys,
+        metrics,
+        budget=budget,
+        most_at_once=judge.concurrency,
+    )
+
+
+async def _open_budget(
+    config: Config, metrics: Metrics, clock: Clock, stack: AsyncExitStack
+) -> Budget:
+    """Open the record of spend; a judge that is free needs none."""
+    openai = config.judge.openai
+    if config.judge.engine == "lexical":
+        return Budget(None, None, metrics, clock)
+    ledger = await SpendLedger.open(openai.spend_file or config.data_dir / "spend.sqlite")
+    stack.push_async_callback(ledger.close)
+    return Budget(ledger, openai.daily_budget_usd, metrics, clock)
 
 
 def _make_data_dir(folder: Path) -> None:
@@ -125,7 +146,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             config.data_dir / "journal.sqlite", config.journal, metrics
         )
         stack.push_async_callback(journal.close)
-        judge = build_judge(resolved, metrics)
+        budget = await _open_budget(config, metrics, clock, stack)
+        judge = build_judge(resolved, metrics, budget)
+        if config.judge.engine != "lexical":
+            judge = CachedJudge(judge, store, metrics)
         stack.push_async_callback(judge.close)
         inferring = [CONVERSATIONS] if config.implicit.enabled else []
         consumers = {
@@ -156,6 +180,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             carried=accounting.carried,
             finished=accounting.finished,
             dead_letters=dead_letters,
+            max_wait_hours=config.judge.max_wait_hours,
             metrics=metrics,
             clock=clock,
         )
@@ -181,7 +206,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         ]
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
-        await stack.enter_async_context(supervisor.task(_gauges(consumers, metrics)))
+        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         for work in (worker.run, signals.run, *inference, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
@@ -291,7 +316,7 @@ def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServ
     return server
 
 
-async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
+async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metrics) -> None:
     while True:
         for topic, consumer in consumers.items():
             records, seconds = await consumer.lag()
@@ -302,6 +327,8 @@ async def _gauges(consumers: dict[str, Consumer], metrics: Metrics) -> None:
 
 def _allowed_hosts(address: str) -> list[str]:
     """On loopback only local names are answered; elsewhere a proxy decides."""
+        with suppress(DependencyError):  # shown again when it can be read
+            await budget.show()
     return ["localhost", "127.0.0.1", "[::1]"] if _is_loopback(address) else ["*"]
 
 

@@ -150,12 +150,29 @@ class AssemblerConfig(_Section):
 class SamplingConfig(_Section):
     """Which requests are judged."""
 
-    rate: float = Field(1.0, gt=0, le=1, description="share of requests that is judged")
+    rate: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="share of requests that is judged; with a budget only what to expect at first",
+    )
+    budget_per_day: int | None = Field(
+        None, ge=1, description="judgements a UTC day, spread over its requests; null: fixed rate"
+    )
+    floor: float = Field(
+        0.001, gt=0, le=1, description="lowest share that is judged, also when the budget is spent"
+    )
     signal_rate: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="share of requests with a signal that says no that is judged, if above rate",
+        description="share of requests with a signal that says no that is judged, if above rate; "
+        "with a budget at most four times the share of others",
+    )
+    review_per_day: int = Field(
+        0,
+        ge=0,
+        description="judgements a day of the worst conversations, for the review only",
     )
     salt: str = Field(
         "groundwatch-1", min_length=1, description="salt of the sampling hash; stored by its name"
@@ -218,31 +235,95 @@ class OpenAIConfig(_Section):
 
 class JudgeConfig(_Section):
     """Who judges, and how much of it at once."""
+class EndpointConfig(_Section):
+    """One of several endpoints that serve the same model. What is left out is as in `openai`."""
+
+    base_url: str = Field(min_length=1, description="base URL of the endpoint")
+    model: str | None = Field(None, min_length=1, description="what the same model is called there")
+    api_key_env: str | None = Field(
+        None, description="environment variable with its key; null: none is sent"
+    )
+    weight: float = Field(
+        1.0, ge=0, description="its share of the calls; 0: only while all others are down"
+    )
+    requests_per_minute: int | None = Field(None, ge=1, description="calls sent in any minute")
+    tokens_per_minute: int | None = Field(None, ge=1, description="tokens used in any minute")
+
+
 
     engine: Literal["lexical", "openai"] = Field(
         "lexical", description="lexical: free and local; openai: a language model"
     )
-    concurrency: int = Field(4, ge=1, le=256, description="judgements under way at once")
-    openai: OpenAIConfig = OpenAIConfig()
-
-
-class SegmentRule(_Section):
-    """Puts a request into a segment. The first rule that matches decides."""
-
-    name: str = Field(min_length=1, max_length=60, description="the segment")
-    attribute: str | None = Field(None, description="span or resource attribute to look at")
-    equals: str | None = Field(None, description="value the attribute must have")
-    question_matches: str | None = Field(None, description="regular expression on the question")
+    endpoints: list[EndpointConfig] = Field(
+        default_factory=list,
+        description="several endpoints in place of base_url, each with base_url and, where they "
+        "differ, model, api_key_env, weight, requests_per_minute, tokens_per_minute",
+    )
+    model: str = Field("gpt-4o-mini", min_length=1, description="model that judges")
+    api_key_env: str | None = Field(
+        "OPENAI_API_KEY", description="environment variable with the key; null: none is sent"
+    )
+    timeout_seconds: float = Field(60.0, gt=0, description="time-out of one call")
+    deadline_seconds: float = Field(
+        300.0, gt=0, description="time for one judgement with all its retries"
+    )
+    max_retries: int = Field(4, ge=0, le=20, description="retries after 429, 5xx and time-outs")
+    max_input_tokens: int = Field(
+        100_000, ge=1000, description="context window kept for one call; longer is split"
+    )
+    requests_per_minute: int | None = Field(
+        None, ge=1, description="calls sent in any minute; default: as many as are answered"
+    )
+    tokens_per_minute: int | None = Field(
+        None, ge=1, description="tokens used in any minute; default: no limit"
+    )
+    prices: dict[str, PriceConfig] = Field(
+        default_factory=dict, description="price table by model; no entry: cost unknown"
+    )
+    daily_budget_usd: float | None = Field(
+        None, gt=0, description="US dollars spent in a UTC day; then judgements wait for the next"
+    )
+    spend_file: Path | None = Field(
+        None,
+        description="file that counts the money; agents of one machine that name the same file "
+        "share the budget; default: data_dir/spend.sqlite",
+    )
 
     @model_validator(mode="after")
-    def _says_what_to_match(self) -> SegmentRule:
-        if (self.attribute is None) == (self.question_matches is None):
-            raise ValueError("give either attribute or question_matches")
-        if self.equals is not None and self.attribute is None:
-            raise ValueError("equals needs attribute")
-        try:
-            re.compile(self.question_matches or "")
-        except re.error as err:
+    def _one_way_to_name_endpoints(self) -> OpenAIConfig:
+        given = {"base_url", "endpoints"} & self.model_fields_set
+        if self.endpoints and "base_url" in given:
+            raise ValueError("endpoints: replaces base_url; give one of the two")
+        if self.endpoints and not any(endpoint.weight for endpoint in self.endpoints):
+            raise ValueError("endpoints: at least one needs a weight above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _a_budget_needs_prices(self) -> OpenAIConfig:
+        if self.daily_budget_usd is not None:
+            for endpoint in self.served_by:
+                if endpoint.model not in self.prices:
+                    raise ValueError(
+                        f"daily_budget_usd: the price of {endpoint.model} is not known; "
+                        "add it to judge.openai.prices"
+                    )
+        return self
+
+    @property
+    def served_by(self) -> list[EndpointConfig]:
+        """All endpoints, each complete; the one at `base_url` where no list is given."""
+        shared = {
+            "model": self.model,
+            "api_key_env": self.api_key_env,
+            "requests_per_minute": self.requests_per_minute,
+            "tokens_per_minute": self.tokens_per_minute,
+        }
+        if not self.endpoints:
+            return [EndpointConfig(base_url=self.base_url, **shared)]
+        return [
+            EndpointConfig(**{**shared, **endpoint.model_dump(exclude_unset=True)})
+            for endpoint in self.endpoints
+        ]
             raise ValueError(f"question_matches is not a regular expression: {err}") from err
         return self
 
@@ -252,6 +333,12 @@ class SegmentsConfig(_Section):
 
     rules: list[SegmentRule] = Field(default_factory=list, description="rules, first match wins")
     max_segments: int = Field(
+    max_wait_hours: float = Field(
+        48.0,
+        gt=0,
+        description="how long a judgement may wait for an endpoint that is down or for the next "
+        "day's budget before it counts as failed",
+    )
         50, ge=2, le=1000, description="distinct segments; later ones are counted as other"
     )
 
@@ -324,7 +411,8 @@ class Config(_Section):
 class Secrets(_Section):
     """What comes from the environment only. Printed masked."""
 
-    openai_api_key: SecretStr | None = None
+    judge_keys: dict[str, SecretStr] = {}
+    """Keys of the judge's endpoints, by environment variable."""
     ingest_token: SecretStr | None = None
 
 
@@ -357,7 +445,7 @@ def load(
     except ValidationError as err:
         problems = [_describe(problem) for problem in err.errors()]
     missing: list[str] = []
-    secrets = _secrets(raw if config is None else config.model_dump(), environ, missing)
+    secrets = _secrets(raw, environ, missing)
     if need_secrets:
         problems += missing
     if config is None or problems:
@@ -399,15 +487,16 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
         inner = value.get(key) if isinstance(value, Mapping) else None
         return inner if isinstance(inner, Mapping) else {}
 
-    judge = section(raw, "judge")
-    key_env = section(judge, "openai").get("api_key_env", "OPENAI_API_KEY")
     found: dict[str, SecretStr] = {}
-    if judge.get("engine") == "openai" and key_env is not None:
-        if key := environ.get(str(key_env)):
-            found["openai_api_key"] = SecretStr(key)
+    judge_keys: dict[str, SecretStr] = {}
+    judge = section(raw, "judge")
+    keys = _judge_keys(section(judge, "openai")) if judge.get("engine") == "openai" else {}
+    for path, name in keys.items():
+        if key := environ.get(name):
+            judge_keys[name] = SecretStr(key)
         else:
             problems.append(
-                f"judge.openai.api_key_env: the environment variable {key_env} is not set; "
+                f"{path}: the environment variable {name} is not set; "
                 "set it, or set the key to null for an endpoint that wants none"
             )
     token_env = section(raw, "receive").get("ingest_token_env")
@@ -418,4 +507,18 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
             problems.append(
                 f"receive.ingest_token_env: the environment variable {token_env} is not set"
             )
-    return Secrets(**found)
+    return Secrets(**found, judge_keys=judge_keys)
+
+
+def _judge_keys(openai: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables with keys of endpoints, by the key path that names each."""
+    own = openai.get("endpoints")
+    endpoints = [e for e in own if isinstance(e, Mapping)] if isinstance(own, list) else []
+    named = {
+        f"judge.openai.endpoints.{number}.api_key_env": endpoint["api_key_env"]
+        for number, endpoint in enumerate(endpoints)
+        if "api_key_env" in endpoint
+    }
+    if len(named) < len(endpoints) or not endpoints:
+        named["judge.openai.api_key_env"] = openai.get("api_key_env", "OPENAI_API_KEY")
+    return {path: str(name) for path, name in named.items() if name is not None}

@@ -9,6 +9,7 @@ GroundwatchError
     TransientDependencyError      try again within a deadline
     PermanentDependencyError      trying again will not help: stop and say so
   JudgeError(cause)               an answer could not be scored; never a number
+  Postponed(cause)                an answer cannot be scored now; leave it in the journal
 """
 
 
@@ -75,3 +76,19 @@ class JudgeError(GroundwatchError):
         super().__init__(f"{cause}: {detail}" if detail else cause)
         self.cause = cause
         self.detail = detail
+
+
+class Postponed(GroundwatchError):
+    """An answer cannot be scored now, for a reason that has nothing to do with the answer.
+
+    Args:
+        cause: as in `JudgeError`: what is down, or that today's budget is used up.
+        retry_after_seconds: when a retry makes sense.
+        tried: it was tried, and failed in a way that blames what is down.
+    """
+
+    def __init__(self, cause: str, retry_after_seconds: float, *, tried: bool = False) -> None:
+        super().__init__(f"{cause}: again in {retry_after_seconds:.0f} s")
+        self.cause = cause
+        self.retry_after_seconds = retry_after_seconds
+        self.tried = tried

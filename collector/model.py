@@ -258,6 +258,7 @@ FAILURE_CAUSES = (
     "bad_request",
     "context_too_long",
     "truncated_reply",
+    "empty_reply",
     "unparseable",
     "refused",
     "content_filter",
@@ -270,6 +271,9 @@ UNSCORED_REASONS = ("no_claims", "no_context", "no_answer", "no_question", "cont
 """Why an answer has no faithfulness to measure at all: such requests are not eligible."""
 
 JudgementStatus = Literal["judged", "failed", "unscored"]
+
+Purpose = Literal["estimate", "review"]
+"""What a judgement was asked for: a drawn request, or one that only the review shows."""
 
 
 class Usage(_Value, frozen=True):
@@ -287,6 +291,7 @@ class Judgement(_Value, frozen=True):
 
     `reason` is a cause of `FAILURE_CAUSES` or `UNSCORED_REASONS` otherwise. `fingerprint`
     identifies model, prompt and scorer version: two fingerprints never share a series.
+    `content_hash` is equal where question, answer and documents are; "" where nobody asked.
     """
 
     trace_id: str
@@ -303,6 +308,8 @@ class Judgement(_Value, frozen=True):
     request_version: int = 0
     judged_at: datetime | None = None
     duration_ms: float | None = None
+    purpose: Purpose = "estimate"
+    content_hash: str = ""
 
 
 class StoredRequest(_Value, frozen=True):

@@ -154,6 +154,10 @@ class Store(Protocol):
         """Return, for those of the traces already judged or failed, the request version judged."""
         ...
 
+    async def judgement_of(self, content_hash: str, fingerprint: str) -> Judgement | None:
+        """Return the latest judgement with a score of exactly this content, if there is one."""
+        ...
+
     async def write_signals(self, rows: Sequence[Signal]) -> None:
         """Durably store signals, unique by signal_id; the latest `occurred_at` wins."""
         ...
@@ -205,8 +209,47 @@ class Judge(Protocol):
         """Model, prompt sha and scorer version in one short string."""
         ...
 
+class Spending(NamedTuple):
+    """US dollars: spent and set aside in the UTC day, and spent in the last hour."""
+
+    today_usd: float
+    reserved_usd: float
+    last_hour_usd: float
+
+
+class Ledger(Protocol):
+    """Durable record of money, shared by all workers that are to share a daily budget.
+
+    Every method raises TransientDependencyError where nothing can be recorded now.
+    """
+
+    async def reserve(self, usd: float, limit_usd: float | None, at: datetime) -> str | None:
+        """Set money aside for the UTC day of `at`, in one step with the check of the limit.
+
+        Returns:
+            A handle to settle with; None if the day would exceed `limit_usd`, then nothing is done.
+        """
+        ...
+
+    async def settle(self, reservation: str, usd: float) -> None:
+        """Put what was really spent in place of what was set aside. Repeating it does nothing."""
+        ...
+
+    async def spending(self, at: datetime) -> Spending:
+        """Return what the UTC day of `at` holds, and the hour before `at`."""
+        ...
+
+    async def close(self) -> None:
+        """Release the record. May be called twice."""
+        ...
+
+
     async def judge(self, request: RagRequest) -> Judgement:
-        """Return a judgement. Never raises for a failed judgement: status `failed` says why."""
+        """Return a judgement. Never raises for a failed judgement: status `failed` says why.
+
+        Raises:
+            Postponed, TransientDependencyError: nothing can be said about this answer now.
+        """
         ...
 
     async def close(self) -> None:

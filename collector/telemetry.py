@@ -148,6 +148,29 @@ class Metrics:
         return self._add(Counter, f"{name}_total", text, labels)
 
     def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        self.judge_reused = c("judge_reused", "Judgements taken over from identical content.")
+        self.judge_postponed = c(
+            "judge_postponed", "Judgements put off until endpoint or budget allow.", ["cause"]
+        )
+        self.endpoint_down = g(
+            "judge_endpoint_down", "1 while an endpoint is only tried now and then.", ["endpoint"]
+        )
+        self.endpoint_calls_capacity = g(
+            "judge_endpoint_calls_capacity",
+            "Calls at once, as many as the endpoint bears.",
+            ["endpoint"],
+        )
+        self.spend_today = g(
+            "judge_spend_today_usd", "US dollars spent or set aside in this UTC day."
+        )
+        self.spend_today_capacity = g(
+            "judge_spend_today_usd_capacity", "daily_budget_usd, +Inf without one."
+        )
+        self.spend_remaining = g("judge_spend_remaining_usd", "What is left of it.")
+        self.spend_forecast = g(
+            "judge_spend_forecast_usd",
+            "What the UTC day will have cost at the pace of the last hour.",
+        )
         return self._add(Gauge, name, text, labels)
 
     def _histogram(self, name: str, text: str, labels: Sequence[str] = ()) -> Histogram:

@@ -55,6 +55,10 @@ class Deadline:
         """Return the seconds left, never below zero."""
         return max(0.0, self._ends_at - self._clock.monotonic())
 
+    def extend(self, seconds: float) -> None:
+        """Put the end off, for time that is not to count."""
+        self._ends_at += seconds
+
 
 class Patience:
     """Repeats a call for as long as what it needs is down or full and nobody asks to stop.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
-from collector.model import StoredRequest
+from collector.model import Judgement, StoredRequest
 from collector.ports import Known
 from sinks import rows as r
 from sinks.connection import translated
@@ -37,6 +37,14 @@ _JUDGED = """
 SELECT trace_id, argMax(request_version, rank) FROM judgements
 WHERE fingerprint = {fingerprint:String} AND trace_id IN {ids:Array(String)}
 GROUP BY trace_id
+"""
+
+# Nearly all granules are left out by the Bloom filter of the hash.
+_JUDGEMENT_OF = """
+SELECT <columns> FROM judgements
+WHERE fingerprint = {fingerprint:String} AND content_hash = {content_hash:String}
+  AND status = 'judged'
+ORDER BY rank DESC LIMIT 1
 """
 
 _KNOWN_COLUMNS = ("trace_id", "version", "ineligible", *r.DECISION_FIELDS)
@@ -87,6 +95,16 @@ def judged_versions(client: Client, trace_ids: Sequence[str], fingerprint: str) 
     return _as_asked(trace_ids, found)
 
 
+def judgement_of(client: Client, content_hash: str, fingerprint: str) -> Judgement | None:
+    """See `collector.ports.Store.judgement_of`."""
+    with translated("looking up judgements"):
+        result = client.query(
+            _with_columns(_JUDGEMENT_OF, r.JUDGEMENT_COLUMNS),
+            parameters={"content_hash": content_hash, "fingerprint": r.text(fingerprint)},
+        )
+    return next((r.stored_judgement(row) for row in result.named_results()), None)
+
+
 def filing_times(client: Client, trace_ids: Sequence[str]) -> dict[str, datetime]:
     """Return the time each of the traces that are stored was first filed under."""
     filed: dict[str, datetime] = {}
@@ -112,11 +130,15 @@ def _newest(
     client: Client, versions: Sequence[_Version], columns: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield the newest of the versions of each trace."""
-    sql = _NEWEST.replace("<columns>", ", ".join(f"`{column}`" for column in columns))
+    sql = _with_columns(_NEWEST, columns)
     if versions:
         with translated("reading requests"):
             result = client.query(sql, parameters=_places(versions))
         yield from result.named_results()
+
+
+def _with_columns(sql: str, columns: Sequence[str]) -> str:
+    return sql.replace("<columns>", ", ".join(f"`{column}`" for column in columns))
 
 
 def _bodies(client: Client, versions: Sequence[_Version]) -> dict[tuple[str, int], bytes]:

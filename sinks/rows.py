@@ -91,6 +91,8 @@ JUDGEMENT_COLUMNS: tuple[str, ...] = (
     "request_version",
     "judged_at",
     "duration_ms",
+    "purpose",
+    "content_hash",
     *(f"claims.{field}" for field in _CLAIM_FIELDS),
 )
 
@@ -343,8 +345,17 @@ def judgement_row(row: Judgement, filed_at: datetime, batch_id: str) -> Row:
         max(0, min(row.request_version, _UINT64)),
         storable(row.judged_at),
         storable(row.duration_ms),
+        row.purpose,
+        storable(row.content_hash),
         *_nested(row.claims, _CLAIM_FIELDS),
     )
+
+
+def stored_judgement(row: Mapping[str, Any]) -> Judgement:
+    """Read a row of `judgements` back; what it consumed is left out."""
+    fields = Judgement.__struct_fields__
+    plain = {field: row[field] for field in fields if field not in ("claims", "usage")}
+    return msgspec.convert(plain | {"claims": _unnested(row, "claims", _CLAIM_FIELDS)}, Judgement)
 
 
 def judgement_bytes(row: Judgement) -> int:

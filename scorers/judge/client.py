@@ -5,14 +5,16 @@ does not depend on what the documents happen to say, every later call judges the
 claims, and a reply with a claim too few or too many is noticed. The second sees the documents,
 which are most of the cost and are sent once either way; the price of the split is one short call.
 
-A context that is too long for one call is spread over several, whole documents together where
-possible. Later calls get only the claims that are not supported yet. A claim that needs two
-documents of different calls is not found: the one known weakness of the split.
+A context that is too long for one call, by our count or the endpoint's, is spread over several,
+whole documents together where possible. Later calls get only the claims that are not supported
+yet. A claim that needs two documents of different calls is not found: the one known weakness of
+the split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import SecretStr
@@ -24,12 +26,15 @@ from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Deadline, SystemClock
 from scorers import faithfulness
 from scorers.judge import prompting, replies
-from scorers.judge.endpoint import Endpoint, Messages, Meter, Task
+from scorers.judge.budget import Budget
+from scorers.judge.completions import Messages, Task
+from scorers.judge.pool import Pool
+from scorers.judge.pricing import Meter
 from scorers.lexical_claims import split_claims
 from scorers.lexical_text import language
 from scorers.refusal import is_refusal
 
-SCORER_VERSION = "1"
+SCORER_VERSION = "2"
 
 _T = TypeVar("_T")
 _CLAIMS_PER_CALL = 40
@@ -46,30 +51,35 @@ _RANKING = ("SUPPORTED", "CONTRADICTED", "NOT_FOUND")
 
 
 class OpenAIJudge:
-    """`collector.ports.Judge` on any endpoint that speaks the OpenAI API.
+    """`collector.ports.Judge` on any endpoints that speak the OpenAI API.
 
-    Stateless between judgements; any number may run at once.
+    Any number of judgements may run at once.
 
     Args:
-        config: the endpoint, its limits and prices.
-        api_key: sent as a bearer token; None sends none.
+        config: the endpoints, their limits and prices.
+        keys: keys of endpoints by environment variable; one that is absent is not sent.
         metrics: where calls, tokens and cost are counted.
         clock: the time.
+        budget: pays for the calls; by default nothing is counted.
+        most_at_once: calls under way at each endpoint at most.
     """
 
     def __init__(
         self,
         config: OpenAIConfig,
-        api_key: SecretStr | None = None,
+        keys: Mapping[str, SecretStr] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        budget: Budget | None = None,
+        most_at_once: int = 4,
     ) -> None:
         self._config = config
         self._metrics = metrics
         self._clock = clock or SystemClock()
         self._log = RateLimitedLog()
         self._prompts = prompting.load_prompts()
-        self._endpoint = Endpoint(config, api_key, self._clock)
+        budget = budget or Budget(None, None, metrics, self._clock)
+        self._pool = Pool(config, keys or {}, budget, metrics, self._clock, most_at_once)
         sha = prompting.digest(self._prompts, replies.CLAIMS_SCHEMA, replies.VERDICTS_SCHEMA)
         self._fingerprint = f"openai/{config.model}/{sha}/{SCORER_VERSION}"
 
@@ -79,13 +89,17 @@ class OpenAIJudge:
         return self._fingerprint
 
     async def judge(self, request: RagRequest) -> Judgement:
-        """Return the judgement; a failure is a status with its cause, never a number."""
+        """Return the judgement; a failure is a status with its cause, never a number.
+
+        Raises:
+            Postponed: no endpoint can be asked now, or today's budget is used up.
+        """
         started = self._clock.monotonic()
-        meter = Meter(self._config.prices.get(self._config.model), self._metrics)
+        meter = Meter(self._metrics)
         conversation = _Conversation(
             self._config,
             self._prompts,
-            self._endpoint,
+            self._pool,
             meter,
             Deadline(self._config.deadline_seconds, self._clock),
         )
@@ -119,7 +133,7 @@ class OpenAIJudge:
 
     async def close(self) -> None:
         """Close the connections. May be called twice."""
-        await self._endpoint.close()
+        await self._pool.close()
 
 
 class _Conversation:
@@ -129,13 +143,13 @@ class _Conversation:
         self,
         config: OpenAIConfig,
         prompts: prompting.Prompts,
-        endpoint: Endpoint,
+        pool: Pool,
         meter: Meter,
         deadline: Deadline,
     ) -> None:
         self._config = config
         self._prompts = prompts
-        self._endpoint = endpoint
+        self._pool = pool
         self._meter = meter
         self._deadline = deadline
         self.replies: list[str] = []
@@ -187,7 +201,9 @@ class _Conversation:
         room = self._room(self._prompts.verdicts, empty)
         if room < _MIN_DOCUMENT_TOKENS:
             raise JudgeError("context_too_long", "no room for documents within max_input_tokens")
-        for pieces in prompting.group_documents(request.documents, room):
+        groups = deque(prompting.group_documents(request.documents, room))
+        while groups:
+            pieces = groups.popleft()
             pending = {
                 number: text
                 for number, text in numbered.items()
@@ -196,7 +212,14 @@ class _Conversation:
             if not pending:
                 break
             message = prompting.verdicts_message(question, pieces, pending)
-            judged = await self._judge_group(message, pending, request.documents)
+            try:
+                judged = await self._judge_group(message, pending, request.documents)
+            except JudgeError as err:
+                smaller = prompting.smaller_groups(pieces)
+                if err.cause != "context_too_long" or not smaller:
+                    raise
+                groups.extendleft(reversed(smaller))
+                continue
             for number, claim in judged:
                 merged[number] = _stronger(merged[number], claim)
         return list(merged.values())
@@ -229,7 +252,7 @@ class _Conversation:
         """
         may_grow = may_repair = True
         while True:
-            reply = await self._endpoint.ask(task, self._deadline, self._meter)
+            reply = await self._pool.ask(task, self._deadline, self._meter)
             if reply.text:
                 self.replies.append(reply.text)
             if reply.cut:
@@ -243,7 +266,8 @@ class _Conversation:
                 return parse(reply.text)
             except replies.UnusableReply as err:
                 if not may_repair:
-                    raise JudgeError("unparseable", str(err)) from err
+                    cause = "unparseable" if reply.text.strip() else "empty_reply"
+                    raise JudgeError(cause, str(err)) from err
                 may_repair = False
                 task = task._replace(messages=self._repair(task.messages, reply.text, str(err)))
 

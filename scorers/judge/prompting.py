@@ -2,11 +2,14 @@
 
 Questions, answers and documents are hostile text. They travel only as strings of one JSON
 object in the user message, so no delimiter of theirs can end the data and begin an instruction.
+What a server could take for the markup of its chat template ("<|im_end|>", "[INST]"), and what
+nobody sees (bidirectional marks, tag characters), travels as escapes: the same text, but inert.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from string import Template
 from typing import Any, NamedTuple
@@ -16,6 +19,11 @@ from collector.model import Document
 _OVERLAP_CHARACTERS = 400
 _TITLE_CHARACTERS = 200
 _BYTES_PER_TOKEN = 3
+_MIN_PIECE_TOKENS = 100
+_INERT = re.compile(
+    "[<\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+    r"|\[(?=/?[A-Z_]{3,20}\])"
+)
 
 
 class Prompts(NamedTuple):
@@ -53,14 +61,15 @@ def claims_message(question: str, answer: str) -> str:
 def verdicts_message(question: str, pieces: Sequence[Piece], claims: dict[int, str]) -> str:
     """Return the user message of the call that checks the claims, given by id.
 
-    The claims come last: calls on the same documents share a prefix, which providers cache.
+    Documents come first, claims last: calls on the same documents share a prefix, which providers
+    cache.
     """
     return _json(
         {
-            "question": question,
             "documents": [
                 {"number": piece.rank, "title": piece.title, "text": piece.text} for piece in pieces
             ],
+            "question": question,
             "claims": [{"id": number, "text": text} for number, text in claims.items()],
         }
     )
@@ -85,10 +94,20 @@ def group_documents(documents: Sequence[Document], max_tokens: int) -> list[list
     A document that is too long by itself is cut at paragraph, sentence or word ends into parts
     that overlap a little, so that no evidence is lost at a cut.
     """
+    return _grouped((_whole(document) for document in documents), max_tokens)
+
+
+def smaller_groups(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Spread the pieces of one call over at least two; none where they are small already."""
+    half = sum(_size(piece) for piece in pieces) // 2
+    return _grouped(pieces, half) if half >= _MIN_PIECE_TOKENS else []
+
+
+def _grouped(wholes: Iterable[Piece], max_tokens: int) -> list[list[Piece]]:
     groups: list[list[Piece]] = []
     free = 0
-    for document in documents:
-        for piece in _pieces(document, max_tokens):
+    for whole in wholes:
+        for piece in _cut_up(whole, max_tokens):
             size = _size(piece)
             if size > free:
                 groups.append([])
@@ -98,10 +117,14 @@ def group_documents(documents: Sequence[Document], max_tokens: int) -> list[list
     return groups
 
 
-def _pieces(document: Document, max_tokens: int) -> Iterator[Piece]:
+def _whole(document: Document) -> Piece:
     whole = Piece(document.rank, document.title, document.text or "")
     if whole.title and len(whole.title) > _TITLE_CHARACTERS:  # no title: it could not be cut
         whole = Piece(whole.rank, None, f"{whole.title}\n{whole.text}")
+    return whole
+
+
+def _cut_up(whole: Piece, max_tokens: int) -> Iterator[Piece]:
     rest = whole.text
     while _size(whole._replace(text=rest)) > max_tokens:
         end = _cut(whole, rest, max_tokens)
@@ -133,4 +156,10 @@ def _size(piece: Piece) -> int:
 
 def _json(value: Any) -> str:
     """Dump as JSON; half surrogates, which no endpoint could read, become question marks."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+    plain = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+    return _INERT.sub(_escaped, plain)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -3,6 +3,10 @@
 A task leaves the journal only after its judgement is durable. A task that is read again after a
 crash is skipped when its judgement is already stored, so nothing is paid or counted twice; the
 one round that was under way at the crash is the most that can be asked again.
+
+While an endpoint is down or the day's budget is used up, tasks wait in the journal, and fail only
+after `max_wait_hours`. A task that fails like that again and again while others are judged in
+between is at fault itself, and fails at once.
 """
 
 from __future__ import annotations
@@ -11,13 +15,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from collector.acks import Acks
-from collector.errors import Overloaded, TransientDependencyError
+from collector.errors import Overloaded, Postponed, TransientDependencyError
 from collector.model import Judgement, JudgeTask
 from collector.ports import Consumer, DeadLetters, Judge, Position, Record, Store
 from collector.set_aside import SetAside
@@ -30,8 +35,26 @@ _FLUSH_ROWS = 500
 _REMEMBERED = 100_000
 # Tasks read ahead: one look into the store tells for all of them whether they are judged already.
 _READ_AHEAD = 200
+_LONGEST_REST_SECONDS = 60.0
+_STORE_REST_SECONDS = 2.0
+_STRIKES = 3
 
 log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class _Work:
+    """A task that is read; not to be started before `not_before`, on the monotonic clock.
+
+    `strikes` counts how often it failed alone: others were judged since the time before, when
+    their number was `judged_before`.
+    """
+
+    record: Record
+    task: JudgeTask
+    not_before: float = 0.0
+    strikes: int = 0
+    judged_before: int | None = None
 
 
 class _Done(NamedTuple):
@@ -48,6 +71,7 @@ class JudgeWorker:
         store: where judgements go.
         judge: the engine.
         concurrency: judgements under way at once.
+        max_wait_hours: age at which a task that cannot be judged now counts as failed.
         carried: called for a task that was waiting before this process started.
         finished: called once per counted task, after its judgement is durable.
         dead_letters: where unreadable tasks go.
@@ -62,6 +86,7 @@ class JudgeWorker:
         store: Store,
         judge: Judge,
         concurrency: int,
+        max_wait_hours: float,
         carried: Callable[[JudgeTask], None],
         finished: Callable[[JudgeTask, Judgement], None],
         dead_letters: DeadLetters,
@@ -72,6 +97,7 @@ class JudgeWorker:
         self._store = store
         self._judge = judge
         self._concurrency = concurrency
+        self._max_wait_seconds = max_wait_hours * 3600
         self._carried = carried
         self._finished = finished
         self._set_aside = SetAside(dead_letters, metrics)
@@ -79,9 +105,10 @@ class JudgeWorker:
         self._clock = clock
         self._started_at = clock.now().timestamp()
         self._acks = Acks()
-        self._ahead: deque[tuple[Record, JudgeTask]] = deque()
+        self._ahead: deque[_Work] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._done: list[_Done] = []
+        self._judged = 0
         # Versions taken up in this process, so that a doubled task is judged once.
         self._taken: dict[tuple[str, int], None] = {}
         self._warn = RateLimitedLog()
@@ -104,11 +131,13 @@ class JudgeWorker:
         try:
             while not stop.is_set():
                 self._metrics.loop_timestamp.labels("judge").set(self._clock.now().timestamp())
-                if not self._ahead:
-                    records = await patiently(self._consumer.poll, _READ_AHEAD, _POLL_SECONDS)
+                lacking = _READ_AHEAD - len(self._ahead)
+                if lacking > 0 and self._next_due() is None:
+                    records = await patiently(self._consumer.poll, lacking, _POLL_SECONDS)
                     self._ahead.extend(await self._open_tasks(records, patiently))
-                while self._ahead and self._has_room():
-                    self._start(*self._ahead.popleft())
+                while self._has_room() and (work := self._next_due()):
+                    self._ahead.remove(work)
+                    self._start(work)
                 if self._ahead or self._running:
                     await self._wait()
         finally:
@@ -120,6 +149,10 @@ class JudgeWorker:
         """Whether another judgement may start, and its result be kept until it is stored."""
         return len(self._running) < self._concurrency and len(self._done) < 2 * _FLUSH_ROWS
 
+    def _next_due(self) -> _Work | None:
+        now = self._clock.monotonic()
+        return next((work for work in self._ahead if work.not_before <= now), None)
+
     async def _wait(self) -> None:
         if self._running:
             await asyncio.wait(
@@ -128,9 +161,7 @@ class JudgeWorker:
         else:
             await asyncio.sleep(_FLUSH_SECONDS / 5)
 
-    async def _open_tasks(
-        self, records: list[Record], patiently: Patience
-    ) -> list[tuple[Record, JudgeTask]]:
+    async def _open_tasks(self, records: list[Record], patiently: Patience) -> list[_Work]:
         """Decode the records and leave out what is judged or taken up already."""
         decoded = []
         for record in records:
@@ -158,28 +189,31 @@ class JudgeWorker:
                 del self._taken[next(iter(self._taken))]
             if task.counted and record.appended_at < self._started_at:
                 self._carried(task)
-            fresh.append((record, task))
+            fresh.append(_Work(record, task))
         return fresh
 
-    def _start(self, record: Record, task: JudgeTask) -> None:
-        running = asyncio.create_task(self._judge_one(record, task))
+    def _start(self, work: _Work) -> None:
+        running = asyncio.create_task(self._judge_one(work))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         self._metrics.judge_in_flight.set(len(self._running))
 
-    async def _judge_one(self, record: Record, task: JudgeTask) -> None:
+    async def _judge_one(self, work: _Work) -> None:
         started = self._clock.monotonic()
+        record, task = work.record, work.task
         try:
             judgement = await self._judge.judge(task.request)
+            self._judged += judgement.status != "failed"
+        except (Postponed, TransientDependencyError) as err:
+            if not isinstance(err, Postponed):
+                err = Postponed("internal", _STORE_REST_SECONDS)
+            if not self._is_over(work, err):
+                self._put_off(work, err)
+                return
+            judgement = self._failed(task, err.cause)
         except Exception as err:  # a fault of ours must not hold the journal for ever
             log.exception("judge_crashed", trace_id=task.request.trace_id, error=type(err).__name__)
-            judgement = Judgement(
-                trace_id=task.request.trace_id,
-                scorer="faithfulness",
-                fingerprint=self._judge.fingerprint,
-                status="failed",
-                reason="internal",
-            )
+            judgement = self._failed(task, "internal")
         seconds = self._clock.monotonic() - started
         self._metrics.judge_seconds.observe(seconds)
         judgement = msgspec.structs.replace(
@@ -187,11 +221,40 @@ class JudgeWorker:
             request_version=task.version,
             judged_at=self._clock.now(),
             duration_ms=seconds * 1000,
+            purpose=task.purpose,
         )
         self._metrics.end_to_end.labels("judged").observe(
             max(0.0, self._clock.now().timestamp() - record.appended_at)
         )
         self._done.append(_Done(task, judgement, record.position))
+
+    def _is_over(self, work: _Work, err: Postponed) -> bool:
+        """Say whether a task that cannot be judged now has to count as failed."""
+        others_went = work.judged_before is not None and self._judged > work.judged_before
+        work.strikes += err.tried and others_went
+        if err.tried:
+            work.judged_before = self._judged
+        waited = self._clock.now().timestamp() - work.record.appended_at
+        return work.strikes >= _STRIKES or waited > self._max_wait_seconds
+
+    def _put_off(self, work: _Work, err: Postponed) -> None:
+        """Leave a task for later, behind those that were read but not tried."""
+        self._metrics.judge_postponed.labels(err.cause).inc()
+        self._warn.warning(
+            "judgement_postponed", cause=err.cause, seconds=round(err.retry_after_seconds)
+        )
+        rest = min(err.retry_after_seconds, _LONGEST_REST_SECONDS)
+        work.not_before = self._clock.monotonic() + rest
+        self._ahead.append(work)
+
+    def _failed(self, task: JudgeTask, cause: str) -> Judgement:
+        return Judgement(
+            trace_id=task.request.trace_id,
+            scorer="faithfulness",
+            fingerprint=self._judge.fingerprint,
+            status="failed",
+            reason=cause,
+        )
 
     async def _flush_regularly(self, stop: asyncio.Event, patiently: Patience) -> None:
         while not stop.is_set():

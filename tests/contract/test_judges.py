@@ -61,7 +61,7 @@ def make_config(server: OpenAIServer | None = None, **changes: Any) -> OpenAICon
 async def openai_judge(
     config: OpenAIConfig, metrics: Metrics | None = None, key: str | None = KEY
 ) -> AsyncIterator[OpenAIJudge]:
-    judge = OpenAIJudge(config, SecretStr(key) if key else None, metrics)
+    judge = OpenAIJudge(config, {"OPENAI_API_KEY": SecretStr(key)} if key else {}, metrics)
     try:
         yield judge
     finally:
@@ -173,8 +173,8 @@ TWICE_CUT = [fake.cut_reply(), fake.cut_reply()]
         pytest.param(fake.cut_reply, "truncated_reply", 2, id="cut off twice"),
         pytest.param(fake.wrong_json, "unparseable", 2, id="prose"),
         pytest.param(fake.schema_violation, "unparseable", 2, id="JSON of another shape"),
-        pytest.param(fake.no_choices, "unparseable", 2, id="no choices"),
-        pytest.param(lambda: fake.text(""), "unparseable", 2, id="an empty reply"),
+        pytest.param(fake.no_choices, "empty_reply", 2, id="no choices"),
+        pytest.param(lambda: fake.text(""), "empty_reply", 2, id="an empty reply"),
         pytest.param(lambda: fake.text("null"), "unparseable", 2, id="null"),
         pytest.param(lambda: fake.text("[]"), "unparseable", 2, id="an array"),
         pytest.param(fake.html_page, "unparseable", 1, id="a web page"),
@@ -186,7 +186,7 @@ TWICE_CUT = [fake.cut_reply(), fake.cut_reply()]
             1,
             id="content a list",
         ),
-        pytest.param(lambda: fake.body({"error": "no"}), "unparseable", 2, id="an error in a 200"),
+        pytest.param(lambda: fake.body({"error": "no"}), "empty_reply", 2, id="an error in a 200"),
     ],
 )
 @pytest.mark.parametrize("stage", ["listing the claims", "checking them"])
@@ -294,14 +294,6 @@ async def test_a_retry_after_without_sense_or_in_the_past_delays_nothing(value: 
     assert time.monotonic() - started < 4
 
 
-async def test_a_retry_after_beyond_the_deadline_fails_at_once() -> None:
-    started = time.monotonic()
-    judgement, server = await judged_by([fake.rate_limited("3600")], deadline_seconds=5)
-    assert (judgement.status, judgement.reason) == ("failed", "rate_limited")
-    assert len(server.requests) == 1
-    assert time.monotonic() - started < 3
-
-
 async def test_the_deadline_holds_over_all_retries_together() -> None:
     started = time.monotonic()
     judgement, _ = await judged_by(
@@ -371,6 +363,6 @@ def test_the_fingerprint_names_model_prompts_and_version_and_is_stable() -> None
     one = OpenAIJudge(make_config()).fingerprint
     assert one == OpenAIJudge(make_config()).fingerprint
     engine, model, sha, version = one.split("/")
-    assert (engine, model, version) == ("openai", "judge-1", "1")
+    assert (engine, model, version) == ("openai", "judge-1", "2")
     assert len(sha) == 8
     assert OpenAIJudge(make_config(model="judge-2")).fingerprint != one

@@ -224,9 +224,15 @@ def unauthorized(status: int = 401) -> Behaviour:
     return _error(status, "Incorrect API key provided.", "invalid_request_error", "invalid_api_key")
 
 
-def rate_limited(retry_after: str | None = None, *, code: str = "rate_limit_exceeded") -> Behaviour:
-    """Answer 429, with this Retry-After header (seconds or an HTTP date) if given."""
-    headers = {} if retry_after is None else {"Retry-After": retry_after}
+def rate_limited(
+    retry_after: str | None = None,
+    *,
+    milliseconds: str | None = None,
+    code: str = "rate_limit_exceeded",
+) -> Behaviour:
+    """Answer 429, with Retry-After (seconds or an HTTP date) and retry-after-ms if given."""
+    given = {"Retry-After": retry_after, "retry-after-ms": milliseconds}
+    headers = {name: value for name, value in given.items() if value is not None}
     return _error(429, "Rate limit reached.", "requests", code, headers=headers)
 
 
@@ -299,6 +305,29 @@ def unsupported(parameter: str, then: Behaviour | None = None) -> Behaviour:
     return behave
 
 
+class StatedLimit:
+    """Serves so many calls in any second, wherever it begins; answers more with 429.
+
+    `violations` counts those.
+    """
+
+    def __init__(self, per_second: int, then: Behaviour | None = None) -> None:
+        self.violations = 0
+        self._per_second = per_second
+        self._then = then or good()
+        self._served: deque[float] = deque()
+
+    async def __call__(self, body: Body) -> Response:
+        now = time.monotonic()
+        while self._served and self._served[0] <= now - 1:
+            self._served.popleft()
+        if len(self._served) >= self._per_second:
+            self.violations += 1
+            return await rate_limited("1")(body)
+        self._served.append(now)
+        return await self._then(body)
+
+
 class _Dropped(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
@@ -362,6 +391,12 @@ def data_of(body: Body) -> Body:
     first = next(message for message in body["messages"] if message["role"] == "user")
     data: Body = json.loads(first["content"])
     return data
+
+
+def usage_of(body: Body) -> Body:
+    """Return the counts of tokens that `good()` sends with its reply to a call."""
+    counted: Body = _envelope(body, [], json.dumps(_honest(body)))["usage"]
+    return counted
 
 
 def _honest(body: Body) -> Body:

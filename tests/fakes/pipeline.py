@@ -99,6 +99,7 @@ class Pipeline:
             store=self.store,
             judge=self.judge,
             concurrency=2,
+            max_wait_hours=48,
             carried=accounting.carried,
             finished=accounting.finished,
             dead_letters=self.letters,

@@ -105,6 +105,16 @@ class MemoryStore:
         }
 
     async def write_signals(self, rows: Sequence[Signal]) -> None:
+    async def judgement_of(self, content_hash: str, fingerprint: str) -> Judgement | None:
+        """See `Store.judgement_of`."""
+        found = (
+            row
+            for row in self.judgements.values()
+            if (row.content_hash, row.fingerprint, row.status)
+            == (content_hash, fingerprint, "judged")
+        )
+        return max(found, key=_rank, default=None)
+
         """See `Store.write_signals`."""
         self._write(lambda: self._put_signals(rows))
 

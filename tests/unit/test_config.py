@@ -49,14 +49,13 @@ def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: MY_KEY}}")
     with pytest.raises(ConfigError, match="MY_KEY"):
         load(path, {})
-    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.openai_api_key
-    assert secret is not None
+    secret = load(path, {"MY_KEY": "sk-very-secret"}).secrets.judge_keys["MY_KEY"]
     assert secret.get_secret_value() == "sk-very-secret"
 
 
 def test_an_endpoint_without_a_key_can_be_used(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: null}}")
-    assert load(path, {}).secrets.openai_api_key is None
+    assert load(path, {}).secrets.judge_keys == {}
 
 
 def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:

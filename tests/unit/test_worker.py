@@ -87,6 +87,7 @@ class Rig:
             store=self.store,
             judge=self.judge,
             concurrency=self.concurrency,
+            max_wait_hours=48,
             carried=lambda task: self.carried.append(task.request.trace_id),
             finished=lambda task, _: self.finished.append(task.request.trace_id),
             dead_letters=self.letters,
