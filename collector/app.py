@@ -37,18 +37,18 @@ from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
+from scorers.judge.budget import Budget
+from scorers.judge.cache import CachedJudge
 from scorers.judge.worker import JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
 from sinks.clickhouse import ClickHouseStore
-from scorers.judge.budget import Budget
-from scorers.judge.cache import CachedJudge
 from sinks.connection import embedded_folder
 from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
+from sinks.spend_ledger import SpendLedger
 
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
-from sinks.spend_ledger import SpendLedger
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
@@ -177,10 +177,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             store=store,
             judge=judge,
             concurrency=config.judge.concurrency,
+            max_wait_hours=config.judge.max_wait_hours,
             carried=accounting.carried,
             finished=accounting.finished,
             dead_letters=dead_letters,
-            max_wait_hours=config.judge.max_wait_hours,
             metrics=metrics,
             clock=clock,
         )
@@ -318,6 +318,8 @@ def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServ
 
 async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metrics) -> None:
     while True:
+        with suppress(DependencyError):  # shown again when it can be read
+            await budget.show()
         for topic, consumer in consumers.items():
             records, seconds = await consumer.lag()
             metrics.journal_lag_records.labels(topic).set(records)
@@ -327,8 +329,6 @@ async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metri
 
 def _allowed_hosts(address: str) -> list[str]:
     """On loopback only local names are answered; elsewhere a proxy decides."""
-        with suppress(DependencyError):  # shown again when it can be read
-            await budget.show()
     return ["localhost", "127.0.0.1", "[::1]"] if _is_loopback(address) else ["*"]
 
 

@@ -212,29 +212,6 @@ class PriceConfig(_Section):
     output_usd_per_mtok: float = Field(ge=0, description="output tokens")
 
 
-class OpenAIConfig(_Section):
-    """The endpoint of the `openai` engine; any server that speaks its API."""
-
-    base_url: str = Field("https://api.openai.com/v1", description="base URL of the endpoint")
-    model: str = Field("gpt-4o-mini", min_length=1, description="model that judges")
-    api_key_env: str | None = Field(
-        "OPENAI_API_KEY", description="environment variable with the key; null: none is sent"
-    )
-    timeout_seconds: float = Field(60.0, gt=0, description="time-out of one call")
-    deadline_seconds: float = Field(
-        300.0, gt=0, description="time for one judgement with all its retries"
-    )
-    max_retries: int = Field(4, ge=0, le=20, description="retries after 429, 5xx and time-outs")
-    max_input_tokens: int = Field(
-        100_000, ge=1000, description="context window kept for one call; longer is split"
-    )
-    prices: dict[str, PriceConfig] = Field(
-        default_factory=dict, description="price table by model; no entry: cost unknown"
-    )
-
-
-class JudgeConfig(_Section):
-    """Who judges, and how much of it at once."""
 class EndpointConfig(_Section):
     """One of several endpoints that serve the same model. What is left out is as in `openai`."""
 
@@ -250,10 +227,10 @@ class EndpointConfig(_Section):
     tokens_per_minute: int | None = Field(None, ge=1, description="tokens used in any minute")
 
 
+class OpenAIConfig(_Section):
+    """The endpoint of the `openai` engine; any server that speaks its API."""
 
-    engine: Literal["lexical", "openai"] = Field(
-        "lexical", description="lexical: free and local; openai: a language model"
-    )
+    base_url: str = Field("https://api.openai.com/v1", description="base URL of the endpoint")
     endpoints: list[EndpointConfig] = Field(
         default_factory=list,
         description="several endpoints in place of base_url, each with base_url and, where they "
@@ -324,6 +301,41 @@ class EndpointConfig(_Section):
             EndpointConfig(**{**shared, **endpoint.model_dump(exclude_unset=True)})
             for endpoint in self.endpoints
         ]
+
+
+class JudgeConfig(_Section):
+    """Who judges, and how much of it at once."""
+
+    engine: Literal["lexical", "openai"] = Field(
+        "lexical", description="lexical: free and local; openai: a language model"
+    )
+    concurrency: int = Field(4, ge=1, le=256, description="judgements under way at once")
+    max_wait_hours: float = Field(
+        48.0,
+        gt=0,
+        description="how long a judgement may wait for an endpoint that is down or for the next "
+        "day's budget before it counts as failed",
+    )
+    openai: OpenAIConfig = OpenAIConfig()
+
+
+class SegmentRule(_Section):
+    """Puts a request into a segment. The first rule that matches decides."""
+
+    name: str = Field(min_length=1, max_length=60, description="the segment")
+    attribute: str | None = Field(None, description="span or resource attribute to look at")
+    equals: str | None = Field(None, description="value the attribute must have")
+    question_matches: str | None = Field(None, description="regular expression on the question")
+
+    @model_validator(mode="after")
+    def _says_what_to_match(self) -> SegmentRule:
+        if (self.attribute is None) == (self.question_matches is None):
+            raise ValueError("give either attribute or question_matches")
+        if self.equals is not None and self.attribute is None:
+            raise ValueError("equals needs attribute")
+        try:
+            re.compile(self.question_matches or "")
+        except re.error as err:
             raise ValueError(f"question_matches is not a regular expression: {err}") from err
         return self
 
@@ -333,12 +345,6 @@ class SegmentsConfig(_Section):
 
     rules: list[SegmentRule] = Field(default_factory=list, description="rules, first match wins")
     max_segments: int = Field(
-    max_wait_hours: float = Field(
-        48.0,
-        gt=0,
-        description="how long a judgement may wait for an endpoint that is down or for the next "
-        "day's budget before it counts as failed",
-    )
         50, ge=2, le=1000, description="distinct segments; later ones are counted as other"
     )
 

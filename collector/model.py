@@ -272,9 +272,6 @@ UNSCORED_REASONS = ("no_claims", "no_context", "no_answer", "no_question", "cont
 
 JudgementStatus = Literal["judged", "failed", "unscored"]
 
-Purpose = Literal["estimate", "review"]
-"""What a judgement was asked for: a drawn request, or one that only the review shows."""
-
 
 class Usage(_Value, frozen=True):
     """What one judgement consumed. `cost_usd` is None where no price is configured."""

@@ -201,14 +201,6 @@ class DeadLetters(Protocol):
         ...
 
 
-class Judge(Protocol):
-    """Scores one answer for faithfulness, claim by claim."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Model, prompt sha and scorer version in one short string."""
-        ...
-
 class Spending(NamedTuple):
     """US dollars: spent and set aside in the UTC day, and spent in the last hour."""
 
@@ -243,6 +235,14 @@ class Ledger(Protocol):
         """Release the record. May be called twice."""
         ...
 
+
+class Judge(Protocol):
+    """Scores one answer for faithfulness, claim by claim."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, prompt sha and scorer version in one short string."""
+        ...
 
     async def judge(self, request: RagRequest) -> Judgement:
         """Return a judgement. Never raises for a failed judgement: status `failed` says why.

@@ -127,27 +127,6 @@ class Metrics:
         self.judge_seconds = h("judge_seconds", "Duration of one judgement.")
         self.judge_tokens = c("judge_tokens", "Tokens of the judge.", ["kind"])
         self.judge_cost = c("judge_cost_usd", "US dollars spent on judging.")
-        self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
-        self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
-        self.judge_trusted = g(
-            "judge_trusted", "1 if enough human labels agree with the judge, else 0.", ["judge"]
-        )
-
-        self.store_rows = c("store_rows_written", "Rows written to the store.", ["table"])
-        self.store_seconds = h("store_write_seconds", "Duration of one write.", ["table"])
-        self.store_failures = c("store_write_failures", "Writes that failed.", ["table", "kind"])
-        self.end_to_end = h(
-            "end_to_end_seconds", "From journal to stored, and to judged.", ["stage"]
-        )
-        self.loop_timestamp = g(
-            "last_loop_timestamp_seconds", "When each loop last turned, Unix time.", ["loop"]
-        )
-        self.build_info = g("build_info", "1, with the version.", ["version"])
-
-    def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        return self._add(Counter, f"{name}_total", text, labels)
-
-    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         self.judge_reused = c("judge_reused", "Judgements taken over from identical content.")
         self.judge_postponed = c(
             "judge_postponed", "Judgements put off until endpoint or budget allow.", ["cause"]
@@ -171,6 +150,27 @@ class Metrics:
             "judge_spend_forecast_usd",
             "What the UTC day will have cost at the pace of the last hour.",
         )
+        self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
+        self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
+        self.judge_trusted = g(
+            "judge_trusted", "1 if enough human labels agree with the judge, else 0.", ["judge"]
+        )
+
+        self.store_rows = c("store_rows_written", "Rows written to the store.", ["table"])
+        self.store_seconds = h("store_write_seconds", "Duration of one write.", ["table"])
+        self.store_failures = c("store_write_failures", "Writes that failed.", ["table", "kind"])
+        self.end_to_end = h(
+            "end_to_end_seconds", "From journal to stored, and to judged.", ["stage"]
+        )
+        self.loop_timestamp = g(
+            "last_loop_timestamp_seconds", "When each loop last turned, Unix time.", ["loop"]
+        )
+        self.build_info = g("build_info", "1, with the version.", ["version"])
+
+    def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        return self._add(Counter, f"{name}_total", text, labels)
+
+    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         return self._add(Gauge, name, text, labels)
 
     def _histogram(self, name: str, text: str, labels: Sequence[str] = ()) -> Histogram:

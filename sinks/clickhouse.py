@@ -128,13 +128,13 @@ class ClickHouseStore:
             partial(lookups.judged_versions, trace_ids=trace_ids, fingerprint=fingerprint)
         )
 
-    async def write_signals(self, rows: Sequence[Signal]) -> None:
     async def judgement_of(self, content_hash: str, fingerprint: str) -> Judgement | None:
         """See `Store.judgement_of`."""
         return await self._read(
             partial(lookups.judgement_of, content_hash=content_hash, fingerprint=fingerprint)
         )
 
+    async def write_signals(self, rows: Sequence[Signal]) -> None:
         """See `Store.write_signals`."""
         unique = r.newest(rows, lambda row: row.signal_id, r.signal_rank)
         await self._write(partial(self._insert_signals, rows=unique))

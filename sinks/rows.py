@@ -91,7 +91,6 @@ JUDGEMENT_COLUMNS: tuple[str, ...] = (
     "request_version",
     "judged_at",
     "duration_ms",
-    "purpose",
     "content_hash",
     *(f"claims.{field}" for field in _CLAIM_FIELDS),
 )
@@ -345,7 +344,6 @@ def judgement_row(row: Judgement, filed_at: datetime, batch_id: str) -> Row:
         max(0, min(row.request_version, _UINT64)),
         storable(row.judged_at),
         storable(row.duration_ms),
-        row.purpose,
         storable(row.content_hash),
         *_nested(row.claims, _CLAIM_FIELDS),
     )

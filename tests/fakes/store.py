@@ -104,7 +104,6 @@ class MemoryStore:
             if row.trace_id in trace_ids and row.fingerprint == fingerprint
         }
 
-    async def write_signals(self, rows: Sequence[Signal]) -> None:
     async def judgement_of(self, content_hash: str, fingerprint: str) -> Judgement | None:
         """See `Store.judgement_of`."""
         found = (
@@ -115,6 +114,7 @@ class MemoryStore:
         )
         return max(found, key=_rank, default=None)
 
+    async def write_signals(self, rows: Sequence[Signal]) -> None:
         """See `Store.write_signals`."""
         self._write(lambda: self._put_signals(rows))
 
