@@ -103,9 +103,4 @@ class Accounting:
 
 
 def _sum(metric: Counter | Gauge) -> float:
-    return sum(
-        sample.value
-        for family in metric.collect()
-        for sample in family.samples
-        if not sample.name.endswith("_created")
-    )
+    return sum(sample.value for family in metric.collect() for sample in family.samples)

@@ -340,7 +340,12 @@ def golden_export(
 
     found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
     result = golden_file.append(file, [golden_row(candidate) for candidate in found])
-    print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
+    if not found:
+        print(f"{file}: no candidates in this window")
+    elif not result.added:
+        print(f"{file}: nothing to add, all {len(found)} candidates are there already")
+    else:
+        print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
 
 
 def main() -> NoReturn:

@@ -7,17 +7,19 @@ from hashlib import blake2b
 from typing import Any
 
 from collector.redaction import redact
-from sinks.golden_file import GoldenRow
+from sinks.golden_file import GoldenRow, normalised, same_question
 
 Row = Mapping[str, Any]
+_TELLING = ("SUPPORTED", "CONTRADICTED")
 
 
 def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
     """Draft a golden row from the worst turn of a conversation; None without its question.
 
-    Sources are suggestions: the documents that support a claim, then those that are cited. The
-    reference answer is left for a person to write, and whether the question can be answered at all
-    is a guess: yes where a source was found. Personal data is masked.
+    Sources are suggestions: the documents that support or contradict a claim, since both speak of
+    what was asked, then those that are cited. The reference answer is left for a person to write,
+    and whether the question can be answered at all is a guess: yes where a source was found.
+    Personal data is masked.
 
     Args:
         conversation: as made by `conversation_of`.
@@ -29,8 +31,8 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
     if turn is None or not turn["question"]:
         return None
     question = redact(turn["question"].strip())
-    supporting = [c for c in turn["claims"] if c["verdict"] == "SUPPORTED" and c["document_rank"]]
-    ranks = [c["document_rank"] for c in supporting] + [
+    telling = [c for c in turn["claims"] if c["verdict"] in _TELLING and c["document_rank"]]
+    ranks = [c["document_rank"] for c in telling] + [
         d["rank"] for d in turn["documents"] if d["cited"]
     ]
     sources = _sources(turn["documents"], ranks)
@@ -40,7 +42,7 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
         "segment": conversation["segment"],
         "reference_answer": None,
         "gold_sources": sources,
-        "quotes": [redact(c["quote"]) for c in supporting if c["quote"]][:3],
+        "quotes": [redact(c["quote"]) for c in telling if c["quote"]][:3],
         "answerable": bool(sources),
         "draft": True,
         "provenance": {
@@ -53,6 +55,22 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
             "inclusion_probability": turn["probability"],
         },
     }
+
+
+def distinct(candidates: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each question once, the first of each kind, with how often it was found.
+
+    Adds `times` to each candidate; what counts as the same question is decided as for golden files.
+    """
+    kept: list[tuple[str, dict[str, Any]]] = []
+    for candidate in candidates:
+        question = normalised(candidate["question"])
+        same = next((one for other, one in kept if same_question(question, other)), None)
+        if same is None:
+            kept.append((question, {**candidate, "times": 1}))
+        else:
+            same["times"] += 1
+    return [candidate for _, candidate in kept]
 
 
 def golden_row(candidate: Row) -> GoldenRow:

@@ -10,6 +10,7 @@ ClickHouse is the wider one to believe.
 
 from __future__ import annotations
 
+import argparse
 import io
 import sys
 from importlib import resources
@@ -98,7 +99,9 @@ def rendered() -> str:
 def main() -> int:
     """Write the file, or with --check say whether it is current."""
     path = Path(str(resources.files("dashboards") / "rules" / "recording.yml"))
-    if "--check" not in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say whether it is current")
+    if not parser.parse_args().check:
         path.write_text(rendered())
         return 0
     if path.read_text() != rendered():

@@ -11,7 +11,7 @@ from typing import Any
 
 from collector.doctor import diagnose_rows
 from collector.ports import Store
-from dashboards.candidates import candidate_of
+from dashboards.candidates import candidate_of, distinct
 from dashboards.estimates import segment_rows, total_row
 from dashboards.review.conversation import conversation_of
 from dashboards.signals import signal_rows
@@ -137,13 +137,16 @@ class Reports:
     async def candidates(
         self, window: Window, segment: str = "", limit: int = 50
     ) -> list[dict[str, Any]]:
-        """Return golden candidates: the worst turns of the worst conversations, as drafts."""
+        """Return golden candidates: the worst turns of the worst conversations, as drafts.
+
+        Each question comes once.
+        """
         review = await self.review(window, segment, limit)
-        return [
+        return distinct(
             candidate
             for conversation in review["conversations"]
             if (candidate := candidate_of(conversation, self.fingerprint)) is not None
-        ]
+        )
 
     def _parameters(self, window: Window, segment: str) -> dict[str, Any]:
         return {

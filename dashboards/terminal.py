@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,19 +10,21 @@ from rich.table import Table
 
 Row = Mapping[str, Any]
 
+WHERE = ("ineligible", "not sampled", "judged", "waiting", "failed")
+"""Where a request can be."""
+
 
 def print_estimates(report: Row, console: Console) -> None:
-    """Print faithfulness and accounting per segment, and over all in the last line."""
-    # Everything fits into 80 columns; a longer name of a segment is cut, never a number.
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("segment", no_wrap=True)
-    for name in ("faithful", "95 % interval", "requests", "judged", "waiting", "failed", "n_eff"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in report["segments"]:
-        table.add_row(row["segment"], *_cells(row))
-    table.add_section()
-    table.add_row("all", *_cells(report["total"]), style="bold")
-    console.print(table)
+    """Print faithfulness per segment, and where every request is; over all in the last lines."""
+    rows = [*report["segments"], {"segment": "all", **report["total"]}]
+    _print_table(
+        rows, ("faithful", "95 % interval", "n_eff", "judged of eligible"), _quality, console
+    )
+    console.print()
+    _print_table(rows, ("requests", *WHERE), _whereabouts, console)
+    console.print(f"requests = {' + '.join(WHERE)}", style="dim")
+    for line in why(report["total"]):
+        console.print(line, style="dim", highlight=False, markup=False)
     judge = report["judge"]
     console.print(
         f"judge {judge['fingerprint']}: {judge['trust']} ({judge['reason']})", style="dim"
@@ -31,15 +33,44 @@ def print_estimates(report: Row, console: Console) -> None:
         console.print("the accounting does not add up: please report this", style="bold red")
 
 
-def _cells(row: Row) -> list[str]:
+def _print_table(
+    rows: Sequence[Row],
+    names: Sequence[str],
+    cells: Callable[[Row], list[str]],
+    console: Console,
+) -> None:
+    # Everything fits into 80 columns; a longer name of a segment is cut, never a number.
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("segment", no_wrap=True, max_width=24)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows[:-1]:
+        table.add_row(row["segment"], *cells(row))
+    table.add_section()
+    table.add_row(rows[-1]["segment"], *cells(rows[-1]), style="bold")
+    console.print(table)
+
+
+def _quality(row: Row) -> list[str]:
+    return [point(row), interval(row), f"{row['n_eff']:.0f}", f"{row['judged']}/{row['eligible']}"]
+
+
+def _whereabouts(row: Row) -> list[str]:
+    return [str(row["requests"]), *map(str, whereabouts(row))]
+
+
+def whereabouts(row: Row) -> list[int]:
+    """Return how many requests are in each place of `WHERE`; together these are all."""
+    ineligible, failed = (sum(row[place].values()) for place in ("ineligible", "failed"))
+    return [ineligible, row["not_sampled"], row["judged"], row["waiting"], failed]
+
+
+def why(row: Row) -> list[str]:
+    """Say why requests are ineligible or failed, one line each where there are any."""
     return [
-        point(row),
-        interval(row),
-        str(row["requests"]),
-        f"{row['judged']}/{row['eligible']}",
-        str(row["waiting"]),
-        str(sum(row["failed"].values())),
-        f"{row['n_eff']:.0f}",
+        f"{place}: " + ", ".join(f"{reason.replace('_', ' ')} {n}" for reason, n in found)
+        for place in ("ineligible", "failed")
+        if (found := sorted(row[place].items(), key=lambda pair: -pair[1]))
     ]
 
 
@@ -109,12 +140,13 @@ def print_conversations(conversations: list[Any], console: Console) -> None:
 def print_candidates(candidates: list[Any], console: Console) -> None:
     """Print golden candidates, one line each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "question", "segment", "suggested sources", "why"):
+    for name in ("id", "question", "times", "segment", "suggested sources", "why"):
         table.add_column(name, overflow="fold")
     for row in candidates:
         table.add_row(
             row["id"],
             row["question"],
+            str(row["times"]),
             row["segment"] or "",
             ", ".join(row["gold_sources"]),
             "; ".join(row["provenance"]["reasons"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -211,9 +212,12 @@ def write_atomically(path: Path, text: str) -> None:
     """Replace a file in one step: readers see the old text or the new, never a part.
 
     Raises:
-        OSError: nothing was changed.
+        OSError: nothing was changed; also for a file that nobody may write, since replacing it
+            needs no right on the file itself.
     """
     target = path.resolve()
+    if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
+        raise PermissionError(errno.EACCES, "it is read-only")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)

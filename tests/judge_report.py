@@ -8,6 +8,7 @@ twenty splits. Nothing of the judge itself is fitted here.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import time
@@ -186,6 +187,7 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     table = Table(title="The local judge against people")
     for heading in (
         *("data set", "n", "supported", "unscored", "AUROC", "balanced accuracy"),

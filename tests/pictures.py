@@ -5,6 +5,7 @@ python -m tests.pictures
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
 import re
@@ -24,6 +25,7 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 
 def main() -> None:
     """Run the demo once and write what it printed as SVG."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     configure_logging("warning")
     console = Console(
         record=True, width=96, file=io.StringIO(), force_terminal=True, color_system="truecolor"

@@ -5,6 +5,7 @@ python -m tests.readme_tables writes them; with --check it only compares.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -95,7 +96,9 @@ def main() -> int:
     """Write or check."""
     text = README.read_text()
     fresh = rendered(text)
-    if "--check" not in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say whether it is current")
+    if not parser.parse_args().check:
         README.write_text(fresh)
         return 0
     if fresh != text:

@@ -7,6 +7,7 @@ and the share by field. Exit code 1 where a file is below 85 % or all of them be
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import sys
@@ -82,7 +83,9 @@ def by_field(files: list[Compared]) -> dict[str, list[bool]]:
 
 def main() -> int:
     """Print the report; return the exit code."""
-    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", default="", help="only files with this in their name")
+    part: str = parser.parse_args().part
     files = list(compared(part))
     for file in files:
         wrong = [name for name, right in file.checks.items() if not right]

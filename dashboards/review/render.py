@@ -8,14 +8,24 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|<>~-])")
+from dashboards.terminal import WHERE, interval, point, whereabouts, why
+
+# Code, emphasis outside words, links, tags, entities, and what some readers turn into links and
+# mentions by themselves; at the start of a text also headings, lists and quotes.
+_MARKDOWN = re.compile(
+    r"[\\`*\[\]~]|<(?=[a-z/!?])|&(?=#?\w+;)|@(?=\w)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\."
+    r"|^[#+>=-]",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](\s|$))")
 
 
 def render(report: Mapping[str, Any], kind: str) -> str:
     """Return a review report as text.
 
     Args:
-        report: as returned by `Reports.review`.
+        report: as returned by `Reports.review`; with `estimates`, as returned by
+            `Reports.estimates`, HTML starts with their table.
         kind: `md` or `html`.
     """
     environment = Environment(
@@ -25,7 +35,9 @@ def render(report: Mapping[str, Any], kind: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["md"] = markdown
+    environment.filters |= {"md": markdown, "point": point, "interval": interval}
+    environment.filters |= {"whereabouts": whereabouts, "why": why}
+    environment.globals["where"] = WHERE
     environment.filters["day"] = lambda text: text[:10]
     environment.filters["minute"] = lambda text: text[:16].replace("T", " ")
     environment.filters["number"] = lambda value: "" if value is None else f"{value:.2f}"
@@ -34,4 +46,5 @@ def render(report: Mapping[str, Any], kind: str) -> str:
 
 def markdown(text: str | None) -> str:
     """Return text as one line of Markdown in which nothing is markup."""
-    return _MARKDOWN.sub(r"\\\1", " ".join((text or "").split()))
+    escaped = _MARKDOWN.sub(r"\\\g<0>", " ".join((text or "").split()))
+    return _NUMBERED.sub(r"\1\\", escaped)

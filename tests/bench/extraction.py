@@ -7,6 +7,7 @@ keeping nothing. No reader in Python can be faster than the two together.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +82,7 @@ def measure(name: str, payloads: list[bytes]) -> None:
 
 def main() -> int:
     """Measure and print."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(
         f"{'µs per trace':20}{'traces':>7}{'spans':>7}{'kB':>7}{'parse':>9}{'walk':>9}{'decode':>9}"
         f"{'extract':>9}{'/parse':>9}{'/walk':>9}"

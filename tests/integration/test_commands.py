@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from tests.bench.end_to_end import send
 from tests.bench.load import bodies
 from tests.processes import AgentProcess
 
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
 READING = (
     ["estimates"],
     ["signals"],
@@ -237,3 +240,20 @@ def test_ctrl_c_while_modules_are_loaded_ends_quietly(
 
 def test_the_version_is_told(tmp_path: Path) -> None:
     assert groundwatch(tmp_path, "--version").stdout.startswith("groundwatch 0.")
+
+
+@pytest.mark.parametrize(
+    "module", sorted(set(re.findall(r"python -m ((?:tests|dashboards)[\w.]+)", MAKEFILE)))
+)
+def test_help_of_a_script_is_printed_and_nothing_is_run(tmp_path: Path, module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ")

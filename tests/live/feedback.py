@@ -6,6 +6,7 @@ Each signal must end on its trace, though all of them are given before the trace
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import subprocess
@@ -156,6 +157,7 @@ async def kinds_found(data_dir: Path, traces: dict[str, Told]) -> dict[str, list
 
 def main() -> int:
     """Print one line a case; 1 if a signal is missing, doubled or elsewhere."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     environment = Environment("feedback")
     environment.renew()
     versions = ", ".join(f"{name} {environment.version(name)}" for name in LIBRARIES)

@@ -114,9 +114,7 @@ def test_a_relative_data_dir_starts_at_the_file_wherever_the_command_is_called(
 
 
 def test_reading_needs_no_secret(tmp_path: Path) -> None:
-    path = _write(
-        tmp_path, "{judge: {engine: openai}, receive: {ingest_token_env: MY_TOKEN}}"
-    )
+    path = _write(tmp_path, "{judge: {engine: openai}, receive: {ingest_token_env: MY_TOKEN}}")
     assert load(path, {}, need_secrets=False).secrets == Secrets()
     with pytest.raises(ConfigError):
         load(path, {})

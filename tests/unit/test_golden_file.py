@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -279,3 +280,13 @@ def test_text_that_cannot_be_encoded_is_made_storable(tmp_path: Path) -> None:
     path = tmp_path / "golden.yaml"
     append(path, [question("half \ud83d an emoji?")])
     assert load(path)[0].question == "half \ufffd an emoji?"
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "golden.yaml"
+    path.write_text("- id: q1\n  question: What is it?\n")
+    path.chmod(0o444)
+    with pytest.raises(UsageError, match=r"golden\.yaml: cannot be written: it is read-only"):
+        append(path, [GoldenRow(id="q2", question="How much is it?")])
+    assert path.read_text() == "- id: q1\n  question: What is it?\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444

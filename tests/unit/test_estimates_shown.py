@@ -1,0 +1,79 @@
+"""Estimates as people see them: every request is in one column, and the reasons are told."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from dashboards.review.render import render
+from dashboards.terminal import print_estimates, whereabouts, why
+
+ROW: dict[str, Any] = {
+    "requests": 120,
+    "eligible": 100,
+    "not_sampled": 60,
+    "judged": 31,
+    "waiting": 4,
+    "failed": {"timeout": 2, "refused": 3},
+    "ineligible": {"no_answer": 13, "no_context": 7},
+    "n_eff": 31.0,
+    "estimate": 0.912,
+    "low": 0.834,
+    "high": 0.968,
+    "display": "ok",
+}
+PLACES = ["120", "20", "60", "31", "4", "5"]
+JUDGE = {"fingerprint": "lexical/1", "trust": "uncalibrated", "reason": "no labels"}
+REPORT: dict[str, Any] = {
+    "judge": JUDGE,
+    "accounting_ok": True,
+    "total": ROW,
+    "segments": [{"segment": "s" * 60, **ROW}],
+}
+
+
+def shown(report: dict[str, Any]) -> str:
+    out = io.StringIO()
+    print_estimates(report, Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_the_columns_add_up_to_the_requests() -> None:
+    assert whereabouts(ROW) == [20, 60, 31, 4, 5]
+    assert sum(whereabouts(ROW)) == ROW["requests"]
+    lines = shown(REPORT).splitlines()
+    places = [line.split()[1:] for line in lines if line.startswith("all ")]
+    assert places == [["0.912", "0.834–0.968", "31", "31/100"], PLACES]
+    assert "requests = ineligible + not sampled + judged + waiting + failed" in lines
+
+
+def test_reasons_are_told_the_most_frequent_first() -> None:
+    assert why(ROW) == ["ineligible: no answer 13, no context 7", "failed: refused 3, timeout 2"]
+    assert why({**ROW, "failed": {}, "ineligible": {}}) == []
+    assert "failed: refused 3, timeout 2" in shown(REPORT)
+
+
+def test_a_long_name_is_cut_and_never_a_number() -> None:
+    lines = shown(REPORT).splitlines()
+    assert max(map(len, lines)) <= 80
+    cut = [line.split()[1:] for line in lines if line.startswith("sss")]
+    assert cut == [["0.912", "0.834–0.968", "31", "31/100"], PLACES]
+
+
+def test_the_page_starts_with_the_same_table() -> None:
+    page = render(
+        {
+            "since": "2026-11-18T00:00:00+00:00",
+            "until": "2026-11-25T00:00:00+00:00",
+            "judge": JUDGE,
+            "conversations": [],
+            "estimates": REPORT | {"segments": [{"segment": "<b>bold</b>", **ROW}]},
+        },
+        "html",
+    )
+    for cell in ("0.912", "0.834–0.968", *PLACES):
+        assert page.count(f"<td>{cell}</td>") >= 2, cell
+    assert "<td>&lt;b&gt;bold&lt;/b&gt;</td>" in page
+    assert "failed: refused 3, timeout 2" in page
