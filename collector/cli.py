@@ -47,6 +47,7 @@ from collector.options import (
     to_read,
     window_of,
 )
+from collector.plain import plain_json
 from collector.telemetry import configure_logging
 from dashboards.windows import Window
 
@@ -172,7 +173,7 @@ def extract(files: TraceFiles, logs: LogFiles = None) -> None:
         request = extract_request(trace)
         if not isinstance(request, NotARequest):
             requests.append(request)
-    print(msgspec.json.format(msgspec.json.encode(requests), indent=1).decode())
+    print(plain_json(msgspec.json.format(msgspec.json.encode(requests), indent=1).decode()))
 
 
 @app.command(epilog="Example: groundwatch doctor trace.json, or: groundwatch doctor --live")
@@ -416,7 +417,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+    print(plain_json(json.dumps(value, indent=1, ensure_ascii=False, default=str)))
 
 
 def _fail(code: int, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Reports on a terminal."""
+"""Reports on a terminal. What comes from others is shown as text: no markup, no controls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from collector.plain import plain
 
 Row = Mapping[str, Any]
 
@@ -17,18 +20,16 @@ WHERE = ("ineligible", "not sampled", "judged", "waiting", "failed")
 def print_estimates(report: Row, console: Console) -> None:
     """Print faithfulness per segment, and where every request is; over all in the last lines."""
     rows = [*report["segments"], {"segment": "all", **report["total"]}]
-    _print_table(
-        rows, ("faithful", "95 % interval", "n_eff", "judged of eligible"), _quality, console
-    )
+    quality = ("faithful", "95 % interval", "n_eff", "judged of eligible")
+    _print_table(rows, quality, _quality, console)
     console.print()
     _print_table(rows, ("requests", *WHERE), _whereabouts, console)
     console.print(f"requests = {' + '.join(WHERE)}", style="dim")
     for line in why(report["total"]):
-        console.print(line, style="dim", highlight=False, markup=False)
+        console.print(_shown(line), style="dim")
     judge = report["judge"]
-    console.print(
-        f"judge {judge['fingerprint']}: {judge['trust']} ({judge['reason']})", style="dim"
-    )
+    told = f"judge {judge['fingerprint']}: {judge['trust']} ({judge['reason']})"
+    console.print(_shown(told), style="dim")
     if not report["accounting_ok"]:
         console.print("the accounting does not add up: please report this", style="bold red")
 
@@ -45,7 +46,7 @@ def _print_table(
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows[:-1]:
-        table.add_row(row["segment"], *cells(row))
+        table.add_row(_shown(row["segment"]), *cells(row))
     table.add_section()
     table.add_row(rows[-1]["segment"], *cells(rows[-1]), style="bold")
     console.print(table)
@@ -98,7 +99,7 @@ def print_signals(report: Row, console: Console) -> None:
         for found in row["kinds"]:
             rate = found["per_request"]
             table.add_row(
-                row["segment"],
+                _shown(row["segment"]),
                 found["kind"].replace("_", " "),
                 "inferred" if found["inferred"] else "sent",
                 str(found["signals"]),
@@ -131,8 +132,8 @@ def print_conversations(conversations: list[Any], console: Console) -> None:
     for conversation in conversations:
         table.add_row(
             f"{conversation['badness']:.1f}",
-            conversation["question"] or "(not stored)",
-            "; ".join(conversation["reasons"]),
+            _shown(conversation["question"] or "(not stored)"),
+            _shown("; ".join(conversation["reasons"])),
         )
     console.print(table)
 
@@ -145,10 +146,14 @@ def print_candidates(candidates: list[Any], console: Console) -> None:
     for row in candidates:
         table.add_row(
             row["id"],
-            row["question"],
+            _shown(row["question"]),
             str(row["times"]),
-            row["segment"] or "",
-            ", ".join(row["gold_sources"]),
-            "; ".join(row["provenance"]["reasons"]),
+            _shown(row["segment"] or ""),
+            _shown(", ".join(row["gold_sources"])),
+            _shown("; ".join(row["provenance"]["reasons"])),
         )
     console.print(table)
+
+
+def _shown(text: str) -> Text:
+    return Text(plain(text))

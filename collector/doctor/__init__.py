@@ -13,6 +13,7 @@ from collector.doctor.checks import CHECKS, Check
 from collector.doctor.seen import Seen, seen_of, seen_of_row
 from collector.extract import extract
 from collector.model import NotARequest
+from collector.plain import plain
 
 __all__ = ["diagnose_files", "diagnose_rows", "lines"]
 
@@ -125,7 +126,8 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for service in report["services"]:
         total = _count(service["requests"])
-        found.append(f"{service['service']}: {total}, {', '.join(service['conventions'])}")
+        name = plain(service["service"])
+        found.append(f"{name}: {total}, {', '.join(service['conventions'])}")
         if not service["findings"]:
             found.append("  nothing is missing")
         for alike in _alike(service["findings"]):
@@ -134,7 +136,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
             says = ", ".join(finding["says"] for finding in alike)
             found.append(
                 f"  {mark} {says}: {first['requests']} of {total} ({first['share']:.0%}), "
-                f"e.g. {first['example']}"
+                f"e.g. {plain(first['example'])}"
             )
             found.append(f"      {first['cost']}")
             found += [f"      cure: {cure}" for cure in first["cures"]]

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from collector.plain import plain
 from dashboards.terminal import WHERE, interval, point, whereabouts, why
 
 # Code, emphasis outside words, links, tags, entities, and what some readers turn into links and
@@ -45,6 +46,6 @@ def render(report: Mapping[str, Any], kind: str) -> str:
 
 
 def markdown(text: str | None) -> str:
-    """Return text as one line of Markdown in which nothing is markup."""
-    escaped = _MARKDOWN.sub(r"\\\g<0>", " ".join((text or "").split()))
+    """Return text as one line of Markdown in which nothing is markup or a control character."""
+    escaped = _MARKDOWN.sub(r"\\\g<0>", plain(text or ""))
     return _NUMBERED.sub(r"\1\\", escaped)
