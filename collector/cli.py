@@ -31,6 +31,7 @@ from collector.errors import (
     MalformedPayload,
     UsageError,
 )
+from collector.evaluation import commands as evaluation_commands
 from collector.model import NotARequest
 from collector.options import (
     ConfigOption,
@@ -65,6 +66,7 @@ review_app = typer.Typer(help="The weekly review of the worst conversations.", n
 golden_app = typer.Typer(help="Golden-set candidates from production.", no_args_is_help=True)
 app.add_typer(review_app, name="review")
 app.add_typer(golden_app, name="golden")
+evaluation_commands.register(app)
 
 
 class ReportFormat(StrEnum):

@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from collector.config_evaluation import EvaluationConfig
 from collector.errors import ConfigError
 
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
@@ -379,6 +380,7 @@ class Config(_Section):
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
     implicit: ImplicitConfig = ImplicitConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
     ignore_services: list[str] = Field(
         default_factory=lambda: ["groundwatch"],
         description="service names whose traces are no users' requests, such as test runs",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from collector.errors import PermanentDependencyError
 from collector.model import Judgement, Signal, StoredRequest
 from collector.ports import Known
 from collector.telemetry import Metrics
-from sinks import lookups, signal_lookups
+from sinks import evaluation, lookups, signal_lookups
 from sinks import rows as r
 from sinks.connection import (
     READER_SETTINGS,
@@ -33,6 +33,7 @@ from sinks.connection import (
     measured,
     translated,
 )
+from sinks.evaluation import EvalRow, EvalRun
 from sinks.migrate import migrate
 from sinks.named_queries import bind, packaged_queries
 
@@ -157,6 +158,13 @@ class ClickHouseStore:
         """See `Store.rows`. Times may be given with or without a zone; without one they are UTC."""
         sql, values = bind(self._queries, query, parameters)
         return await self._read(partial(_rows, name=query, sql=sql, parameters=values))
+
+    async def write_evaluation(
+        self, run: EvalRun, rows: Sequence[EvalRow], summary: Mapping[str, Any]
+    ) -> None:
+        """Durably store a finished run of the golden set; writing it again replaces it."""
+        at = datetime.now(UTC)
+        await self._write(partial(evaluation.write, run=run, rows=rows, summary=summary, at=at))
 
     async def drop_before(self, when: datetime) -> list[str]:
         """Drop every whole week of requests, judgements and signals that ended by `when`.

@@ -141,6 +141,8 @@ def sign_flip(differences: Sequence[float], seed: int = 0) -> SignFlip:
     values = values[values != 0.0]
     if not values.size:
         return SignFlip(1.0, 1.0, 0)
+    if values.size == 1:  # too few for scipy: the difference, and the difference flipped
+        return SignFlip(1.0, 0.5 if values[0] < 0.0 else 1.0, 1)
     flips = math.inf if values.size <= EXACT_UP_TO else FLIPS
     two_sided, less = (
         float(

@@ -1,0 +1,137 @@
+"""The commands `eval`, `compare` and `gate`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+from collector.config import load
+from collector.errors import UsageError
+from collector.options import ConfigOption, JsonOption
+
+_OLD = typer.Argument(help="Run of the version in use: its name, or its folder.")
+_NEW = typer.Argument(help="Run of the version that is to replace it.")
+
+
+class _Tier(StrEnum):
+    retrieval = "retrieval"
+    full = "full"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command("eval", epilog=f"Example: groundwatch eval golden.yaml --target {_EXAMPLE}")(_eval)
+    app.command("compare", epilog="Example: groundwatch compare before after --json")(_compare)
+    app.command("gate", epilog="Example: groundwatch gate before after")(_gate)
+
+
+_EXAMPLE = "http://127.0.0.1:8000/ask --run before"
+
+
+def _eval(
+    golden: Annotated[Path | None, typer.Argument(help="Golden file: YAML, JSON, JSONL.")] = None,
+    target: Annotated[str | None, typer.Option(help="Address of the assistant.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Recorded answers instead: JSON lines with id.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Name of the run; the time if none.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
+    tier: Annotated[
+        _Tier, typer.Option(help="retrieval: what was found and refused, without any judge.")
+    ] = _Tier.full,
+    by: Annotated[str, typer.Option(help="Key of the golden rows to cut the report by.")] = (
+        "segment"
+    ),
+    config: ConfigOption = None,
+    *,
+    store: Annotated[bool, typer.Option(help="Keep the rows in the store too.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a golden set to an assistant and measure the answers, question by question."""
+    from collector.evaluation import printed, session
+    from collector.evaluation.run import progress
+
+    if resume is not None:
+        if golden is not None or target is not None or results is not None:
+            raise UsageError(["--resume: takes the rest from the run; leave it out"])
+        resolved = load(config)
+        folder = session.resume(resolved, resume)
+    else:
+        if golden is None or (target is None) == (results is None):
+            raise UsageError(["give a golden file, and either --target or --results"])
+        place = _address(target) if target is not None else str(Path(str(results)).absolute())
+        resolved = load(config)
+        asked = session.Asked(golden, place, tier.value, by)
+        folder = session.begin(resolved, run, asked)
+    with folder:
+        report = asyncio.run(session.complete(resolved, folder, progress, store=store))
+    if as_json:
+        _print_json(report)
+    else:
+        printed.report(report, Console())
+        print(f"rows and report: {folder.path}")
+
+
+def _compare(
+    old: Annotated[str, _OLD],
+    new: Annotated[str, _NEW],
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Say where one run is better or worse than another, and what could not be shown."""
+    from collector.evaluation import printed
+    from collector.evaluation.compare import compare
+    from collector.evaluation.folder import finished
+    from collector.evaluation.session import place_of
+
+    resolved = load(config, need_secrets=False)
+    found = compare(finished(place_of(resolved, old)), finished(place_of(resolved, new)))
+    if as_json:
+        _print_json(msgspec.to_builtins(found))
+    else:
+        printed.compared(found, Console())
+
+
+def _gate(
+    old: Annotated[str, _OLD],
+    new: Annotated[str, _NEW],
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether a version may be released: exit code 0 if it may, 1 with reasons if not."""
+    from collector.evaluation import printed
+    from collector.evaluation.folder import finished
+    from collector.evaluation.gate import decide
+    from collector.evaluation.session import place_of
+
+    resolved = load(config, need_secrets=False)
+    decision = decide(
+        finished(place_of(resolved, old)),
+        finished(place_of(resolved, new)),
+        resolved.config.evaluation.gate,
+    )
+    if as_json:
+        _print_json({"passed": decision.passed, **msgspec.to_builtins(decision)})
+    else:
+        printed.decision(decision, Console())
+    if not decision.passed:
+        raise typer.Exit(1)
+
+
+def _address(target: str) -> str:
+    if not target.startswith(("http://", "https://")):
+        raise UsageError([f"--target: {target} must start with http:// or https://"])
+    return target
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False))

@@ -1,0 +1,135 @@
+"""Reports, comparisons and decisions on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from collector.evaluation.compare import Compared, Comparison
+from collector.evaluation.gate import Decision
+
+Data = Mapping[str, Any]
+_SEGMENT_COLUMNS = ("recall", "mrr", "faithfulness", "correctness", "refusal", "wrong_refusal")
+
+
+def report(found: Data, console: Console) -> None:
+    """Print every measure over all questions, then the main ones by segment."""
+    whole, *segments = found["groups"]
+    table = _table("measure", ("mean", "95 % interval", "n", "undefined", "failed"))
+    for name, one in whole["measures"].items():
+        table.add_row(
+            name,
+            _value(one["mean"]),
+            _interval(one["low"], one["high"]),
+            str(one["n"]),
+            str(sum(one["undefined"].values()) or ""),
+            str(sum(one["failed"].values()) or ""),
+        )
+    console.print(table)
+    if len(segments) > 1:
+        names = [name for name in whole["measures"] if name.partition("@")[0] in _SEGMENT_COLUMNS]
+        by_segment = _table(
+            found["segment_by"], ("questions", *(name.replace("_", "\n") for name in names))
+        )
+        for group in segments:
+            cells = (_value(group["measures"][name]["mean"]) for name in names)
+            by_segment.add_row(group["segment"], str(group["questions"]), *cells)
+        console.print()
+        console.print(by_segment)
+    console.print(_words(found, whole), style="dim", soft_wrap=True)
+
+
+def _words(found: Data, whole: Data) -> str:
+    lines = []
+    if whole["diagnoses"]:
+        named = (f"{name} {count}" for name, count in whole["diagnoses"].items())
+        lines.append(f"findings: {', '.join(named)}")
+    for name, one in whole["measures"].items():
+        if one["failed"]:
+            causes = ", ".join(f"{cause} {count}" for cause, count in one["failed"].items())
+            lines.append(f"{name} failed: {causes}")
+    if found["judge"]:
+        lines.append(f"judge {found['judge']}: uncalibrated; trust differences, not levels")
+    if found["judge"] and found["judge"].startswith("lexical"):
+        lines.append("correctness is a stand-in that compares words, not meaning")
+    if whole["questions"]:
+        lines.append(
+            f"{whole['questions']} questions show a share to ±{100 * whole['half_width']:.0f} "
+            "points at worst"
+        )
+    return "\n".join(lines)
+
+
+def compared(found: Compared, console: Console) -> None:
+    """Print the comparison of every measure, then the segments that differ."""
+    console.print(_comparisons(found.overall, "measure"))
+    telling = [one for one in found.segments if one.verdict in ("better", "worse")]
+    if telling:
+        console.print()
+        console.print(_comparisons(telling, "measure in segment"))
+    elif found.segments:
+        console.print("no segment differs beyond chance", style="dim")
+    for note in (_NOT_SHOWN_MEANS, *found.notes):
+        console.print(note, style="dim", soft_wrap=True)
+
+
+_NOT_SHOWN = "not shown"
+_NOT_SHOWN_MEANS = (
+    "not shown: no difference that could be shown; `would show` is the smallest change that these "
+    "questions show four times in five"
+)
+
+
+def _comparisons(rows: Sequence[Comparison], title: str) -> Table:
+    names = ("old", "new", "change", "95 % interval", "n", "p", "would\nshow", "verdict")
+    table = _table(title, names)
+    for one in rows:
+        table.add_row(
+            one.measure if title == "measure" else f"{one.measure} in {one.segment}",
+            _value(one.old),
+            _value(one.new),
+            _value(one.difference, sign="+"),
+            _interval(one.low, one.high),
+            str(one.n),
+            f"{one.p_adjusted:.3f}",
+            _value(one.detectable),
+            one.verdict if one.verdict in ("better", "worse", "too few") else _NOT_SHOWN,
+        )
+    return table
+
+
+def decision(found: Decision, console: Console) -> None:
+    """Print what the gate says and why, then what it could not exclude."""
+    console.print("passed" if found.passed else "blocked", style="bold")
+    for reason in found.blocked:
+        console.print(f"  {reason}", soft_wrap=True)
+    for warning in found.warnings:
+        console.print(f"  warning: {warning}", style="dim", soft_wrap=True)
+    for one in found.compared.overall:
+        if one.measure in ("latency_ms", "cost_usd") and one.verdict in ("better", "worse"):
+            console.print(
+                f"  beside it: {one.measure} went from {_value(one.old)} to {_value(one.new)}"
+            )
+
+
+def _table(first: str, rest: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for name in rest:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _value(value: float | None, sign: str = "") -> str:
+    if value is None:
+        return ""
+    return f"{value:{sign}.3f}" if abs(value) < 10 else f"{value:{sign}.0f}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{_value(low)}…{_value(high)}"
