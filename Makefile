@@ -85,3 +85,7 @@ signals-report: setup ## Measure rephrase and push-back detection on labelled co
 .PHONY: coverage-report
 coverage-report: setup ## Simulate traffic and count how often the intervals hold the truth
 	@$(BIN)/python -m tests.coverage_report
+
+.PHONY: estimates-report
+estimates-report: setup ## Push traffic with known means through an agent, count the intervals that hold them
+	@$(BIN)/python -m tests.known_means

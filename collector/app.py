@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import structlog
 from prometheus_client import CollectorRegistry, make_asgi_app
 
+from collector import review_stream
 from collector.accounting import Accounting
 from collector.config import Config, Resolved
 from collector.errors import ConfigError, DependencyError, UsageError
@@ -29,12 +30,15 @@ from collector.pipeline import LocalScore, Processor
 from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
+from collector.review_stream import ReviewStream
 from collector.server import HttpServer
 from collector.signal_writer import SignalWriter
 from collector.telemetry import Metrics
 from collector.timing import Clock, Deadline, SystemClock
-from dashboards.reports import Reports
+from dashboards.faithfulness_watch import FaithfulnessWatch
+from dashboards.reports import SCORER, Reports
 from dashboards.review.app import build_review
+from scorers.covariate import Covariate
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
 from scorers.judge.budget import Budget
@@ -49,6 +53,7 @@ from sinks.spend_ledger import SpendLedger
 
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
+_TRUST_SECONDS = 60.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
@@ -161,11 +166,13 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         reports = Reports(store, judge.fingerprint)
         for service, segment in await reports.known_segments(clock.now()):
             accounting.announce(service, segment)
+        covariate = Covariate(store, SCORER, judge.fingerprint, clock)
         processor = Processor(
             consumer=consumers[TELEMETRY],
             journal=journal,
             store=store,
             score=local_score,
+            foreseen=covariate.foreseen,
             dead_letters=dead_letters,
             accounting=accounting,
             metrics=metrics,
@@ -204,11 +211,19 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             ).run
             for topic in inferring
         ]
+        reviewing = (
+            [ReviewStream(store, journal, judge.fingerprint, config, metrics, clock).run]
+            if review_stream.is_in_use(config)
+            else []
+        )
+        watch = FaithfulnessWatch(store, judge.fingerprint, config.alerts, metrics, clock)
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
         await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
-        for work in (worker.run, signals.run, *inference, processor.run):
+        await stack.enter_async_context(supervisor.task(_trust(reports, metrics)))
+        await stack.enter_async_context(supervisor.task(covariate.keep_fitted()))
+        for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         http = _serve(
             stack,
@@ -334,6 +349,15 @@ def _allowed_hosts(address: str) -> list[str]:
 
 def _is_loopback(address: str) -> bool:
     return address.rpartition(":")[0].strip("[]") in _LOOPBACK
+
+
+async def _trust(reports: Reports, metrics: Metrics) -> None:
+    """Say once a minute whether the judge is trusted."""
+    while True:
+        with suppress(DependencyError):
+            trust = (await reports.trust())["trust"]
+            metrics.judge_trusted.labels(reports.fingerprint).set(trust == "calibrated")
+        await asyncio.sleep(_TRUST_SECONDS)
 
 
 async def _retention(store: ClickHouseStore, config: Config, clock: Clock) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from collector.config import Config
 from collector.model import Decision, JudgeTask, RagRequest, StoredRequest
+from collector.pacer import Pacer
 from collector.ports import JUDGE, TELEMETRY, Entry, Journal, Known, Store
 from collector.sampling import raised
 from collector.signals import complained_about, is_complaint
@@ -32,7 +33,8 @@ REACH = timedelta(days=7)
 def is_in_use(config: Config) -> bool:
     """Tell whether complaints can raise anything: not where texts are gone once stored."""
     sampling = config.sampling
-    return sampling.signal_rate > sampling.rate and config.store.content != "none"
+    lowest = sampling.rate if sampling.budget_per_day is None else sampling.floor
+    return sampling.signal_rate > lowest and config.store.content != "none"
 
 
 def task_entry(task: JudgeTask) -> Entry:
@@ -49,11 +51,17 @@ class LateDraws:
     """Raises the decisions of requests about which users complained. One per processor."""
 
     def __init__(
-        self, store: Store, journal: Journal, config: Config, metrics: Metrics, clock: Clock
+        self,
+        store: Store,
+        journal: Journal,
+        pacer: Pacer,
+        config: Config,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._journal = journal
-        self._rate = config.sampling.signal_rate
+        self._pacer = pacer
         self._in_use = is_in_use(config)
         self._metrics = metrics
         self._clock = clock
@@ -80,11 +88,13 @@ class LateDraws:
         stored = await patiently(self._store.requests, ids)
         known = await patiently(self._store.known, ids)
         latest = [_with_telemetry(row, known) for row in stored.values()]
-        pairs = [(row, raised_row(row, self._rate)) for row in latest]
+        rate = self._pacer.complaint_rate()
+        pairs = [(row, raised_row(row, rate)) for row in latest]
         if changed := [new for old, new in pairs if new is not old]:
             await patiently(self._store.write_requests, changed)
             drawn = sum(new.decision.sampled > old.decision.sampled for old, new in pairs)
             self._metrics.late_draws.inc(drawn)
+            self._pacer.spent(drawn)
         if tasks := [late_task(new) for _, new in pairs if is_late_draw(new)]:
             await patiently(self._journal.append, [task_entry(task) for task in tasks])
 
@@ -131,7 +141,11 @@ def first_task(
     counted = newly_eligible and first.sampled
     probability = first.probability if counted else row.decision.probability
     return JudgeTask(
-        request=request, version=telemetry_version, probability=probability, counted=counted
+        request=request,
+        version=telemetry_version,
+        probability=probability,
+        counted=counted,
+        prediction=row.decision.prediction,
     )
 
 

@@ -205,6 +205,10 @@ class Decision(_Value, frozen=True):
     A signal that says no may raise the probability later, under the same hash. The decision then
     holds what counts for any estimate by now, and in `first_probability` and `first_sampled` what
     it was before, None where nothing was raised.
+
+    `prediction` is what the judge is expected to say, in [0, 1], and `complaint_prediction` the
+    same should a complaint raise the decision; `calibration` is the version they come from. All
+    three are None where there was no calibration yet.
     """
 
     sampled: bool
@@ -216,6 +220,9 @@ class Decision(_Value, frozen=True):
     upstream: float = 1.0
     first_probability: float | None = None
     first_sampled: bool | None = None
+    prediction: float | None = None
+    complaint_prediction: float | None = None
+    calibration: str | None = None
 
     @property
     def at_first(self) -> Decision:
@@ -271,6 +278,9 @@ UNSCORED_REASONS = ("no_claims", "no_context", "no_answer", "no_question", "cont
 """Why an answer has no faithfulness to measure at all: such requests are not eligible."""
 
 JudgementStatus = Literal["judged", "failed", "unscored"]
+
+Purpose = Literal["estimate", "review"]
+"""What a judgement was asked for: a drawn request, or one that only the review shows."""
 
 
 class Usage(_Value, frozen=True):
@@ -337,13 +347,31 @@ class JudgeTask(_Value, frozen=True):
 
     The request travels with the task, so a judge needs no store to read from and texts that may
     not be stored can still be judged. `counted` says whether this task is the one that entered
-    the request into the accounting (a later version of the same request does not).
+    the request into the accounting (a later version of the same request does not). `prediction`
+    is that of the decision.
     """
 
     request: RagRequest
     version: int
     probability: float
     counted: bool = True
+    purpose: Purpose = "estimate"
+    prediction: float | None = None
+
+
+class Calibration(_Value, frozen=True):
+    """What a judge of this fingerprint is expected to say, given the free local score.
+
+    Fitted to `n` judged requests at `fitted_at`; `version` orders the calibrations of one
+    fingerprint. `model` is JSON that only the scorers read.
+    """
+
+    scorer: str
+    fingerprint: str
+    version: str
+    fitted_at: datetime
+    n: int
+    model: str
 
 
 # --- Signals -----------------------------------------------------------------------------

@@ -38,12 +38,14 @@ from collector.inference import conversation_entries
 from collector.late_draws import LateDraws, first_task, task_entry, version_with
 from collector.model import (
     MAX_SPAN_IDS,
+    Decision,
     JudgeTask,
     NotARequest,
     RagRequest,
     StoredRequest,
     Trace,
 )
+from collector.pacer import Pacer
 from collector.ports import (
     Consumer,
     DeadLetters,
@@ -55,7 +57,6 @@ from collector.ports import (
 )
 from collector.reading import Reader, Taken
 from collector.redaction import redacted, without_texts
-from collector.sampling import decide
 from collector.segments import Segmenter
 from collector.set_aside import SetAside, log_fault
 from collector.signals import signal_entries
@@ -102,6 +103,7 @@ class Processor:
         journal: Journal,
         store: Store,
         score: Callable[[RagRequest], LocalScore],
+        foreseen: Callable[[Decision, float | None], Decision],
         dead_letters: DeadLetters,
         accounting: Accounting,
         metrics: Metrics,
@@ -112,6 +114,7 @@ class Processor:
         self._journal = journal
         self._store = store
         self._score = score
+        self._foreseen = foreseen
         self._set_aside = SetAside(dead_letters, metrics)
         self._accounting = accounting
         self._metrics = metrics
@@ -119,7 +122,8 @@ class Processor:
         self._clock = clock
         self._assembler = Assembler(config.assembler)
         self._segmenter = Segmenter(config.segments)
-        self._late_draws = LateDraws(store, journal, config, metrics, clock)
+        self._pacer = Pacer(store, config.sampling, metrics, clock)
+        self._late_draws = LateDraws(store, journal, self._pacer, config, metrics, clock)
         self._complaints: list[tuple[str, Position]] = []
         self._acks = Acks()
         self._reader = Reader(self._assembler, self._acks, config.receive, metrics, clock)
@@ -138,9 +142,11 @@ class Processor:
         """
         patiently = Patience(stop, self._waiting)
         try:
+            await self._pacer.resume(patiently)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(stop, patiently))
                 group.create_task(self._finish(stop, patiently))
+                group.create_task(self._pacer.follow(stop, patiently))
         except* (TransientDependencyError, Overloaded):
             # Only raised once stopping: what is not stored waits in the journal.
             log.warning("stopped_with_open_work", positions=len(self._acks))
@@ -292,7 +298,13 @@ class Processor:
         if known is not None:
             decision = known.decision  # the first decision wins, whatever the config says by now
         else:
-            decision = decide(trace, self._config.sampling, self._clock.now())
+            decision = self._pacer.decide(
+                trace,
+                segment=request.segment,
+                local_score=local.score,
+                counted=local.ineligible is None,
+            )
+            decision = self._foreseen(decision, local.score)
         content = self._config.store.content
         version = otlp.version_of(trace)
         row = StoredRequest(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
-from collector.model import Decision, Judgement, RagRequest, Signal, StoredRequest
+from collector.labels import Label
+from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
 
 TELEMETRY = "telemetry"
 SIGNALS = "signals"
@@ -182,6 +183,22 @@ class Store(Protocol):
             rows: requests, stored or not.
             since: signals received before this are left out.
         """
+        ...
+
+    async def write_labels(self, labels: Sequence[Label]) -> None:
+        """Durably store labels of people; by trace, claim and labeller the latest counts."""
+        ...
+
+    async def save_state(self, name: str, version: int, body: bytes) -> None:
+        """Durably keep a small running state; of several of a name the highest version counts."""
+        ...
+
+    async def state(self, name: str) -> bytes | None:
+        """Return the state kept under a name, None where there is none."""
+        ...
+
+    async def write_calibration(self, calibration: Calibration) -> None:
+        """Durably store a calibration, unique by scorer, fingerprint and version."""
         ...
 
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

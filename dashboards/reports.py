@@ -6,26 +6,32 @@ Everything is plain data that turns into JSON; the command line, the page and th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from collector.doctor import diagnose_rows
+from collector.labels import parse_labels
 from collector.ports import Store
+from dashboards.calibration import calibration_of, to_label, with_machine_verdicts
 from dashboards.candidates import candidate_of, distinct
-from dashboards.estimates import segment_rows, total_row
-from dashboards.review.conversation import conversation_of
+from dashboards.estimates import (
+    CORRECTION,
+    WindowSums,
+    covariate_of,
+    segment_rows,
+    total_row,
+    wider_row,
+)
+from dashboards.review.conversation import SHOWN_TURNS, conversation_of
 from dashboards.signals import signal_rows
-from dashboards.windows import Window
+from dashboards.windows import Window, wider_than
 
 SCORER = "faithfulness"
-_TRUST = {
-    "trust": "uncalibrated",
-    "reason": "no human labels to compare the judge with",
-}
 
 
 class Reports:
-    """Reads the store and answers in plain data.
+    """Reads the store and answers in plain data, and takes in what people say.
 
     Args:
         store: where requests, judgements and signals are.
@@ -36,7 +42,10 @@ class Reports:
         self._store = store
         self.fingerprint = fingerprint
 
-    names = ("estimates", "review", "candidates", "signals", "doctor")
+    names = (
+        *("estimates", "review", "candidates", "signals", "doctor"),
+        *("calibration", "claims_to_label"),
+    )
 
     async def named(self, name: str, window: Window, **options: Any) -> dict[str, Any]:
         """Return one of the reports in `names`, as the API and the command line ask for them.
@@ -50,6 +59,10 @@ class Reports:
             return await self.signals(window, **options)
         if name == "doctor":
             return await self.doctor(window, **options)
+        if name == "calibration":
+            return await self.calibration(**options)
+        if name == "claims_to_label":
+            return await self.claims_to_label(window, **options)
         if name == "review":
             return await self.review(window, **options)
         return await self.estimates(window, **options)
@@ -69,19 +82,55 @@ class Reports:
             window: requests started within it count.
             segment: only this one; "" for all.
         """
-        parameters = self._parameters(window, segment) | {"scorer": SCORER}
-        accounting = await self._store.rows("accounting", parameters)
-        sums = await self._store.rows("estimate_sums", parameters)
-        total = total_row(accounting, sums, _TRUST)
+        asked = self._parameters(window, segment) | {"scorer": SCORER}
+        judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
+        judges = {"scorer": SCORER, "since": window.since, "until": window.until}
+        accounting, found, (calibration,), changes, trust = await asyncio.gather(
+            self._store.rows("accounting", asked),
+            self._sums(window, segment),
+            self._store.rows("calibrations", judge),
+            self._store.rows("judge_changes", judges),
+            self.trust(),
+        )
+        total = total_row(accounting, found, trust)
+        segments = segment_rows(accounting, found, trust)
+        await self._add_wider(window, segment, total, segments)
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "scorer": SCORER,
-            "judge": {"fingerprint": self.fingerprint, **_TRUST},
+            "judge": {"fingerprint": self.fingerprint, **trust, "correction": CORRECTION},
+            "judge_changes": [row | {"at": row["at"].isoformat()} for row in changes],
+            "covariate": covariate_of(found.sums, calibration),
             "accounting_ok": total["accounting_ok"],
             "total": total,
-            "segments": segment_rows(accounting, sums, _TRUST),
+            "segments": segments,
         }
+
+    async def _sums(self, window: Window, segment: str) -> WindowSums:
+        asked = self._parameters(window, segment) | {"scorer": SCORER}
+        return WindowSums(
+            await self._store.rows("estimate_sums", asked),
+            await self._store.rows("conversation_sums", asked),
+        )
+
+    async def _add_wider(
+        self, window: Window, segment: str, total: dict[str, Any], segments: list[dict[str, Any]]
+    ) -> None:
+        """Name, beside each estimate of too few requests, the shortest window that has enough."""
+        for name, wider in wider_than(window):
+            open_rows = [
+                row
+                for row in (total, *segments)
+                if row["display"] != "normal" and row["wider"] is None
+            ]
+            if not open_rows:
+                return
+            found = await self._sums(wider, segment)
+            for row in open_rows:
+                one = found.of_segment(row["segment"]) if "segment" in row else found.of_all()
+                if one.estimate.display == "normal":
+                    row["wider"] = wider_row(name, wider, one)
 
     async def review(self, window: Window, segment: str = "", limit: int = 20) -> dict[str, Any]:
         """Return the worst conversations of a window, each once, with why it is here."""
@@ -91,7 +140,12 @@ class Reports:
             *(
                 self._store.rows(
                     "conversation",
-                    {"conversation": row["conversation"], "fingerprint": self.fingerprint},
+                    {
+                        "conversation": row["conversation"],
+                        "worst": row["worst_trace_id"],
+                        "turns": SHOWN_TURNS,
+                        "fingerprint": self.fingerprint,
+                    },
                 )
                 for row in ranked
             )
@@ -99,10 +153,51 @@ class Reports:
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
-            "judge": {"fingerprint": self.fingerprint, **_TRUST},
+            "judge": {"fingerprint": self.fingerprint, **await self.trust()},
             "conversations": [
                 conversation_of(row, rows) for row, rows in zip(ranked, turns, strict=True)
             ],
+        }
+
+    async def calibration(self) -> dict[str, Any]:
+        """Return how far the judge agrees with people, over all labels of its claims."""
+        asked = {"fingerprint": self.fingerprint}
+        return calibration_of(self.fingerprint, await self._store.rows("labelled_claims", asked))
+
+    async def trust(self) -> dict[str, str]:
+        """Return whether the judge is trusted, `trust`, and why, `reason`."""
+        found = await self.calibration()
+        return {"trust": found["trust"], "reason": found["reason"]}
+
+    async def claims_to_label(
+        self, window: Window, segment: str = "", limit: int = 100
+    ) -> dict[str, Any]:
+        """Return claims for people to label, half of them flagged by the judge, verdicts hidden."""
+        parameters = self._parameters(window, segment) | {"limit": limit}
+        return {"claims": to_label(await self._store.rows("claims_to_label", parameters))}
+
+    async def accept_labels(self, items: Sequence[Any], at: datetime) -> int:
+        """Store labels of people, durably; return how many.
+
+        Raises:
+            MalformedPayload: nothing was stored; names the label and the field.
+        """
+        labels = parse_labels(items, at)
+        asked = {
+            "fingerprint": self.fingerprint,
+            "trace_ids": sorted({label.trace_id for label in labels if label.claim}),
+        }
+        said = await self._store.rows("machine_verdicts", asked)
+        await self._store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
+        return len(labels)
+
+    async def design_effects(self, window: Window) -> dict[tuple[str, str], float]:
+        """Return by (service, segment) how much conversations widen the variance."""
+        found = await self._sums(window, "")
+        return {
+            (row["service"], row["segment"]): found.of_pair(row).design_effect
+            for row in found.sums
+            if row["n"]
         }
 
     async def known_segments(self, now: datetime) -> list[tuple[str, str]]:

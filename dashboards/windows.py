@@ -18,6 +18,16 @@ class Window(NamedTuple):
     until: datetime
 
 
+WIDER = ("6h", "24h", "7d", "28d")
+"""Windows that are tried, shortest first, where one holds too few judged requests."""
+
+
+def wider_than(window: Window) -> list[tuple[str, Window]]:
+    """Return the windows of `WIDER` that are longer than this one and end with it, by name."""
+    found = [(name, last(name, window.until)) for name in WIDER]
+    return [(name, wider) for name, wider in found if wider.since < window.since]
+
+
 def default_span(report: str) -> str:
     """Return the span of time that a report covers where none is asked for."""
     return "24h" if report in _A_DAY else "7d"

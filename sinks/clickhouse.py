@@ -20,10 +20,12 @@ from clickhouse_connect.driver.client import Client
 
 from collector.config import StoreConfig
 from collector.errors import PermanentDependencyError
-from collector.model import Judgement, Signal, StoredRequest
+from collector.labels import Label
+from collector.model import Calibration, Judgement, Signal, StoredRequest
 from collector.ports import Known
 from collector.telemetry import Metrics
-from sinks import evaluation, lookups, signal_lookups
+from sinks import evaluation, lookups, signal_lookups, states
+from sinks import labels as label_rows
 from sinks import rows as r
 from sinks.connection import (
     READER_SETTINGS,
@@ -154,6 +156,22 @@ class ClickHouseStore:
         """See `Store.complaints`."""
         return await self._read(partial(signal_lookups.complaints, rows=list(rows), since=since))
 
+    async def write_labels(self, labels: Sequence[Label]) -> None:
+        """See `Store.write_labels`."""
+        await self._write(partial(label_rows.write, labels=labels))
+
+    async def save_state(self, name: str, version: int, body: bytes) -> None:
+        """See `Store.save_state`."""
+        await self._write(partial(states.save, name=name, version=version, body=body))
+
+    async def state(self, name: str) -> bytes | None:
+        """See `Store.state`."""
+        return await self._read(partial(states.load, name=name))
+
+    async def write_calibration(self, calibration: Calibration) -> None:
+        """See `Store.write_calibration`."""
+        await self._write(partial(_insert_calibration, calibration=calibration))
+
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """See `Store.rows`. Times may be given with or without a zone; without one they are UTC."""
         sql, values = bind(self._queries, query, parameters)
@@ -280,6 +298,15 @@ def _keep_telemetry(client: Client, hours: int) -> None:
 def _rows(client: Client, name: str, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     with translated(f"the query {name}"):
         return list(client.query(sql, parameters=parameters).named_results())
+
+
+def _insert_calibration(client: Client, calibration: Calibration) -> None:
+    with translated("writing calibrations"):
+        client.insert(
+            "calibrations",
+            [[getattr(calibration, column) for column in r.CALIBRATION_COLUMNS]],
+            column_names=r.CALIBRATION_COLUMNS,
+        )
 
 
 def _drop_before(client: Client, day: date) -> list[str]:

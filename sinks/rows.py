@@ -17,6 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from collector.model import (
+    Calibration,
     Decision,
     Document,
     Judgement,
@@ -91,9 +92,12 @@ JUDGEMENT_COLUMNS: tuple[str, ...] = (
     "request_version",
     "judged_at",
     "duration_ms",
+    "purpose",
     "content_hash",
     *(f"claims.{field}" for field in _CLAIM_FIELDS),
 )
+
+CALIBRATION_COLUMNS = Calibration.__struct_fields__
 
 SIGNAL_FIELDS = Signal.__struct_fields__
 SIGNAL_COLUMNS: tuple[str, ...] = ("filed_at", "batch_id", "rank", *SIGNAL_FIELDS)
@@ -344,6 +348,7 @@ def judgement_row(row: Judgement, filed_at: datetime, batch_id: str) -> Row:
         max(0, min(row.request_version, _UINT64)),
         storable(row.judged_at),
         storable(row.duration_ms),
+        row.purpose,
         storable(row.content_hash),
         *_nested(row.claims, _CLAIM_FIELDS),
     )

@@ -159,7 +159,7 @@ def windows(
             min_w=smallest[hour] if n else 0.0,
             **{name: row.pop(name) for name in ("w", "wl", "wll", "w2", "w2l", "w2ll")},
         )
-        yield ppi.PpiSums(judged=judged, requests=REQUESTS, **row)
+        yield ppi.PpiSums(judged=judged, requests=REQUESTS, predicted=REQUESTS, **row)
 
 
 class Cell:

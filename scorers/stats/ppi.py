@@ -35,17 +35,25 @@ from scorers.stats.weighted import Estimate, Moments, Sums
 
 Floats = npt.NDArray[np.float64]
 
+PREDICTED_SHARE = 0.9
+"""With fewer predicted requests, those without a prediction may cost more than the others gain."""
+
 
 class PpiSums(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a prediction-powered estimate needs to know of a window. All fields add up.
 
     `requests` and `h` (Σ H) count all requests of the window, judged or not; `judged` and the
-    cross sums the judged ones only.
+    cross sums the judged ones only. `predicted` counts the requests that have a prediction; H is
+    0 for the others. `w_unscored` and `wh_unscored` are the sums over answers in which the judge
+    found nothing to score: they estimate how much of the totals belongs to such answers.
     """
 
     judged: Sums = Sums()
     requests: int = 0
+    predicted: int = 0
     h: float = 0.0
+    w_unscored: float = 0.0
+    wh_unscored: float = 0.0
     wh: float = 0.0
     wlh: float = 0.0
     whh: float = 0.0
@@ -88,6 +96,7 @@ class PpiSums(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             judged=Sums.of(scores, probabilities),
             requests=requests,
+            predicted=requests,
             h=h,
             wh=math.fsum(w * miss for w, _, miss in rows),
             wlh=math.fsum(w * loss * miss for w, loss, miss in rows),
@@ -109,7 +118,23 @@ class PpiSums(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def complete(self) -> bool:
         """Whether the totals over all traffic can be true: late counts make them impossible."""
-        return self.judged.n <= self.requests and 0.0 <= self.h <= self.requests
+        return 0.0 < self.judged.n <= self.scorable and 0.0 <= self.scorable_h <= self.scorable
+
+    @property
+    def scorable(self) -> float:
+        """How many requests have something to score."""
+        return self.requests - self.w_unscored
+
+    @property
+    def scorable_h(self) -> float:
+        """Σ H over these; rounding must not make it negative."""
+        rest = self.h - self.wh_unscored
+        return 0.0 if abs(rest) <= 1e-9 * self.h else rest
+
+    @property
+    def usable(self) -> bool:
+        """Whether predictions can help: totals that can be true, and nearly all are predicted."""
+        return self.complete and self.predicted >= PREDICTED_SHARE * self.requests
 
 
 def difference(sums: PpiSums, lam: float = 1.0) -> Moments:
@@ -127,9 +152,9 @@ def difference(sums: PpiSums, lam: float = 1.0) -> Moments:
     if not sums.complete:
         raise ValueError("requests and h do not fit the judged sums: count them at the same time")
     loss, miss = weighted.mean_loss(judged), sums.wh / judged.w
-    mean = 1.0 - (loss + lam * (sums.h / sums.requests - miss))
+    mean = 1.0 - (loss + lam * (sums.scorable_h / sums.scorable - miss))
     spread_of_scores = max(judged.wll / judged.w - loss**2, 0.0)
-    return Moments(mean, finite_variance(sums, lam) + spread_of_scores / sums.requests)
+    return Moments(mean, finite_variance(sums, lam) + spread_of_scores / sums.scorable)
 
 
 def finite_variance(sums: PpiSums, lam: float = 1.0) -> float:
@@ -183,7 +208,8 @@ def estimate(sums: PpiSums, lam: float = 1.0, design_effect: float = 1.0) -> Est
     for 3 to 6 % of the width.
 
     Falls back to the plain weighted mean (`weighted.estimate`, and its `method`) where there is
-    no prediction to use: `lam` 0, or totals over all traffic that cannot be true.
+    no prediction to use: `lam` 0, totals over all traffic that cannot be true, or a tenth of the
+    requests without a prediction.
 
     Args:
         sums: of the window; may be empty.
@@ -196,7 +222,7 @@ def estimate(sums: PpiSums, lam: float = 1.0, design_effect: float = 1.0) -> Est
     if not 0.0 <= lam <= 1.0:
         raise ValueError(f"lam is {lam}: it must lie in [0, 1]")
     plain = weighted.estimate(sums.judged, design_effect)
-    if not sums.judged.n or not lam or not sums.complete:
+    if not lam or not sums.usable:
         return plain
     mean, variance = difference(sums, lam)
     variance *= design_effect

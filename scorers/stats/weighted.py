@@ -227,7 +227,7 @@ def interval(sums: Sums, z: float = Z95, design_effect: float = 1.0) -> tuple[In
     Args:
         sums: the judged requests, at least one.
         z: normal quantile of the wanted confidence.
-        design_effect: factor of the variance by which conversations cluster; see `deff`.
+        design_effect: factor of the variance by which conversations cluster; see `clusters`.
 
     Raises:
         ValueError: nothing was judged.
@@ -237,7 +237,8 @@ def interval(sums: Sums, z: float = Z95, design_effect: float = 1.0) -> tuple[In
     if heavy_tailed(sums):
         return wilson(mean, n_eff, z), "hajek_kish_wilson"
     low, high = shrunk_wilson(mean, variance * design_effect, n_eff, z=z)
-    perfect = sums.n / (sums.n + z * z)
+    judged = sums.n / design_effect
+    perfect = judged / (judged + z * z)
     return Interval(min(low, perfect), max(high, 1.0 - perfect)), "hajek_shrunk_wilson"
 
 
@@ -251,7 +252,7 @@ def estimate(sums: Sums, design_effect: float = 1.0) -> Estimate:
 
     Args:
         sums: of the drawn requests; may be empty.
-        design_effect: factor of the variance by which conversations cluster; see `deff`.
+        design_effect: factor of the variance by which conversations cluster; see `clusters`.
     """
     if not sums.n:
         return with_failures(Estimate(), sums)

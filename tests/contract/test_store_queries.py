@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
-from collector.model import Claim, Document, Judgement, Signal, Verdict
+from collector.model import Calibration, Claim, Document, Judgement, Signal, Verdict
 from collector.telemetry import Metrics
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, decision, stored
@@ -167,15 +167,14 @@ async def test_sums_give_the_hajek_mean_and_variance_of_a_hand_worked_sample(
     sample = [(0.5, 1.0), (0.5, 0.5), (0.25, 0.0)]
     for probability, score in sample:
         trace_id = fresh()
-        drawn = decision(probability=probability)
-        await store.write_requests(
-            [stored(trace_id, started_at=day, segment="s", decided=drawn, lexical_score=0.75)]
-        )
+        drawn = decision(probability=probability, prediction=0.75, calibration="v1")
+        await store.write_requests([stored(trace_id, started_at=day, segment="s", decided=drawn)])
         await write_judgements(store, day, judged(trace_id, score))
     lost, empty = fresh(), fresh()
+    claimless = decision(probability=0.5, prediction=0.5, calibration="v2")
     await store.write_requests(
         [
-            stored(empty, started_at=day, segment="s"),
+            stored(empty, started_at=day, segment="s", decided=claimless),
             stored(lost, started_at=day, segment="s", decided=decision(probability=0.1)),
             stored(fresh(), started_at=day, segment="s", decided=decision(sampled=False)),
             stored(fresh(), started_at=day, segment="s", ineligible="no_answer"),
@@ -204,12 +203,76 @@ async def test_sums_give_the_hajek_mean_and_variance_of_a_hand_worked_sample(
         "min_w": 2.0,
         "n_failed": 1,
         "w_failed": 10.0,
+        "w_unscored": 2.0,
+        "wh_unscored": 1.0,
         "n_requests": 6,
-        "h": 0.75,
+        "h": 1.25,
+        "n_predicted": 4,
+        "calibration": "v2",
     }
     loss = row["wl"] / row["w"]
     variance = (row["w2ll"] - 2 * loss * row["w2l"] + loss**2 * row["w2"]) / row["w"] ** 2
     assert variance == pytest.approx((4 * 0.625**2 + 4 * 0.125**2 + 16 * 0.375**2) / 64)
+
+
+async def test_a_complaint_changes_the_prediction_that_counts(
+    store: ClickHouseStore, day: datetime
+) -> None:
+    drawn = decision(prediction=0.75, complaint_prediction=0.25, calibration="v1")
+    raised = msgspec.structs.replace(drawn, first_probability=0.5, first_sampled=True)
+    await store.write_requests(
+        [
+            stored(fresh(), started_at=day, segment="c", decided=drawn),
+            stored(fresh(), started_at=day, segment="c", decided=raised),
+        ]
+    )
+    (row,) = await store.rows("estimate_sums", window(day, segment="c", **JUDGE))
+    assert (row["n_predicted"], row["h"]) == (2, 0.25 + 0.75)
+
+
+async def test_sums_over_conversations_of_a_hand_worked_sample(
+    store: ClickHouseStore, day: datetime
+) -> None:
+    # Conversation x asks twice in segment s and once in t; the last request has none.
+    sample = [("x", "s", 0.5, 0.0), ("x", "s", 0.25, 0.5), ("x", "t", 1.0, 0.0), (None, "s", 1, 1)]
+    for talk, segment, probability, score in sample:
+        trace_id = fresh()
+        drawn = decision(probability=probability, prediction=0.5, calibration="v1")
+        await store.write_requests(
+            [stored(trace_id, started_at=day, segment=segment, conversation_id=talk, decided=drawn)]
+        )
+        await write_judgements(store, day, judged(trace_id, score))
+    rows = await store.rows("conversation_sums", window(day, segment="", **JUDGE))
+    found = {(row["level"], row["segment"]): row for row in rows}
+    assert found.keys() == {
+        *(("both", "s"), ("both", "t")),
+        *(("segment", "s"), ("segment", "t")),
+        ("all", ""),
+    }
+    # x in s: W = 2 + 4, A = 2 + 4 * .5, B = W / 2; the single request: W = 1, A = 0, B = .5.
+    expected = {"n": 2, "ww": 37, "wa": 24, "wb": 18.5, "aa": 16, "ab": 12, "bb": 9.25}
+    for level in ("both", "segment"):
+        row = found[level, "s"]
+        assert {key: row[key] for key in expected} == expected
+    # Over all, x has W = 7 and A = 5.
+    row = found["all", ""]
+    assert (row["n"], row["ww"], row["wa"], row["aa"]) == (2, 50, 35, 25)
+
+
+async def test_a_calibration_is_found_again_with_what_has_been_judged_since(
+    store: ClickHouseStore, day: datetime
+) -> None:
+    asked = {"scorer": "faithfulness", "fingerprint": fresh()}
+    (row,) = await store.rows("calibrations", asked)
+    assert (row["version"], row["judged"]) == ("", 0)
+    first = Calibration(**asked, version="1", fitted_at=day, n=200, model="{1}")
+    newest = msgspec.structs.replace(first, version="2", n=300, model="{2}")
+    other = msgspec.structs.replace(first, fingerprint="another", version="3")
+    for calibration in (newest, first, newest, other):
+        await store.write_calibration(calibration)
+    await write_judgements(store, day, judged(fresh(), fingerprint=asked["fingerprint"]))
+    (row,) = await store.rows("calibrations", asked)
+    assert row == {"version": "2", "fitted_at": day, "n": 300, "model": "{2}", "judged": 1}
 
 
 async def test_judges_of_a_window_are_listed_the_last_to_judge_first(
@@ -232,6 +295,20 @@ async def test_judges_of_a_window_are_listed_the_last_to_judge_first(
     ]
     assert rows[0]["last_judged_at"] == later
     assert (rows[0]["engine"], rows[0]["model"], rows[1]["model"]) == ("openai", "m", "")
+
+
+async def test_a_change_of_the_judge_is_seen_each_time(
+    store: ClickHouseStore, day: datetime
+) -> None:
+    hours = {hour: AT + timedelta(hours=hour) for hour in range(5)}
+    for hour, fingerprint in enumerate(["a", "a", "b", "b", "a"]):
+        verdict = judged(fresh(), fingerprint=fingerprint, judged_at=hours[hour])
+        await write_judgements(store, day, verdict)
+    rows = await store.rows("judge_changes", window(day, scorer="faithfulness"))
+    assert [(row["at"], row["previous"], row["fingerprint"]) for row in rows] == [
+        (hours[2], "a", "b"),
+        (hours[4], "b", "a"),
+    ]
 
 
 # --- Signals -----------------------------------------------------------------------------

@@ -88,6 +88,7 @@ class Pipeline:
             journal=self.journal,
             store=self.store,
             score=lambda request: LocalScore(0.5, unscored_reason(request)),
+            foreseen=lambda decision, _: decision,
             dead_letters=self.letters,
             accounting=accounting,
             metrics=self.metrics,

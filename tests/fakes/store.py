@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from collector.errors import DependencyError
-from collector.model import Decision, Judgement, RagRequest, Signal, StoredRequest
+from collector.labels import Label
+from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
 from collector.ports import Known
 from collector.signals import complained_about, is_complaint
 
@@ -58,6 +59,9 @@ class MemoryStore:
         self.by_trace: dict[str, StoredRequest] = {}
         self.judgements: dict[tuple[str, str, str], Judgement] = {}
         self.signals: dict[str, Signal] = {}
+        self.calibrations: list[Calibration] = []
+        self.labels: dict[tuple[str, str, str], Label] = {}
+        self.states: dict[str, tuple[int, bytes]] = {}
         self.results: dict[str, list[dict[str, Any]]] = {}
         self.writes = 0
         self.closed = False
@@ -132,6 +136,23 @@ class MemoryStore:
         stored = self.signals.values()
         return [s for s in stored if is_complaint(s) and complained_about(rows, [s])]
 
+    async def write_labels(self, labels: Sequence[Label]) -> None:
+        """See `Store.write_labels`."""
+        given = {(label.trace_id, label.claim, label.labeller): label for label in labels}
+        self._write(lambda: self.labels.update(given))
+
+    async def save_state(self, name: str, version: int, body: bytes) -> None:
+        """See `Store.save_state`."""
+        self._write(lambda: self._put_state(name, version, body))
+
+    async def state(self, name: str) -> bytes | None:
+        """See `Store.state`."""
+        return self.states[name][1] if name in self.states else None
+
+    async def write_calibration(self, calibration: Calibration) -> None:
+        """See `Store.write_calibration`."""
+        self._write(lambda: self.calibrations.append(calibration))
+
     async def rows(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Return what the test put into `results`."""
         return self.results.get(query, [])
@@ -161,6 +182,10 @@ class MemoryStore:
             held = self.judgements.get(key)
             if held is None or _rank(row) >= _rank(held):
                 self.judgements[key] = row
+
+    def _put_state(self, name: str, version: int, body: bytes) -> None:
+        if name not in self.states or version >= self.states[name][0]:
+            self.states[name] = (version, body)
 
     def _put_signals(self, rows: Sequence[Signal]) -> None:
         for row in rows:

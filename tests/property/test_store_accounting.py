@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 class Case(NamedTuple):
     sampled: bool
     probability: float
-    lexical_score: float | None
+    prediction: float | None
     versions: list[Version]
     verdicts: list[Verdict]
 
@@ -74,7 +74,7 @@ CASES = st.builds(
     Case,
     sampled=st.booleans(),
     probability=st.sampled_from([1.0, 0.5, 0.25, 0.1]),
-    lexical_score=st.none() | SHARES,
+    prediction=st.none() | SHARES,
     versions=st.lists(VERSIONS, min_size=1, max_size=3, unique_by=lambda version: version.number),
     verdicts=st.lists(
         VERDICTS, max_size=3, unique_by=lambda v: (v.judge, v.request_version, v.minutes)
@@ -152,8 +152,13 @@ def _request(hour: datetime, trace_id: str, case: Case, version: Version) -> Sto
         trace_id,
         version.number,
         started_at=hour + timedelta(minutes=version.minutes),
-        decided=decision(sampled=case.sampled, probability=case.probability, decided_at=hour),
-        lexical_score=case.lexical_score,
+        decided=decision(
+            sampled=case.sampled,
+            probability=case.probability,
+            decided_at=hour,
+            prediction=case.prediction,
+            calibration=None if case.prediction is None else "v1",
+        ),
         ineligible=version.ineligible,
         service=version.service,
         segment=version.segment,
@@ -231,14 +236,16 @@ def _expected_sums(cases: list[Case]) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def _sums(cases: list[Case]) -> dict[str, float]:
-    judged, weights_failed = [], []
+def _sums(cases: list[Case]) -> dict[str, float | str]:
+    judged, weights_failed, unscored = [], [], []
     for case in cases:
         verdict, weight = _verdict(case), 1 / case.probability
         if _state(case)[0] == "judged" and verdict is not None:
             judged.append((weight, 1 - verdict.score, _h(case)))
         elif _state(case)[0] == "failed" and verdict is not None and verdict.status == "failed":
             weights_failed.append(weight)
+        elif _state(case)[0] == "failed":
+            unscored.append((weight, _h(case)))
     eligible = [case for case in cases if _state(case)[0] != "ineligible"]
     return {
         "n": len(judged),
@@ -258,10 +265,14 @@ def _sums(cases: list[Case]) -> dict[str, float]:
         "min_w": min((w for w, _, _ in judged), default=0),
         "n_failed": len(weights_failed),
         "w_failed": sum(weights_failed),
+        "w_unscored": sum(w for w, _ in unscored),
+        "wh_unscored": sum(w * h for w, h in unscored),
         "n_requests": len(eligible),
         "h": sum(_h(case) for case in eligible),
+        "n_predicted": sum(case.prediction is not None for case in eligible),
+        "calibration": max(("" if case.prediction is None else "v1" for case in cases), default=""),
     }
 
 
 def _h(case: Case) -> float:
-    return 0.0 if case.lexical_score is None else 1 - case.lexical_score
+    return 0.0 if case.prediction is None else 1 - case.prediction

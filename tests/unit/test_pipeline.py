@@ -52,6 +52,7 @@ class Rig:
             journal=self.journal,
             store=self.store,
             score=lambda _: self.local,
+            foreseen=lambda decision, _: decision,
             dead_letters=self.letters,
             accounting=Accounting(self.metrics, "f"),
             metrics=self.metrics,

@@ -22,7 +22,9 @@ from scorers.stats import (
     weighted,
 )
 from scorers.stats.agreement import Confusion
+from scorers.stats.clusters import ClusterSums
 from scorers.stats.intervals import shrunk_wilson, wilson
+from scorers.stats.ppi import PpiSums
 from scorers.stats.weighted import Sums
 
 REFERENCE = Path(__file__).parents[2].parent / "shared/reference/statistics-reference.json"
@@ -186,13 +188,16 @@ def human_gold(i: Case) -> Found:
 
 def cluster(i: Case) -> Found:
     iid = weighted.hajek(Sums.of(i["y"], i["p"])).variance
-    found = clusters.cluster_variance(i["y"], i["p"], i["cluster"])
+    ones = [1.0] * len(i["y"])
+    talks = ClusterSums.of(i["y"], ones, i["p"], i["cluster"])
+    sums = PpiSums.of(i["y"], ones, i["p"], requests=len(i["y"]), h=0.0)
+    found = clusters.cluster_variance(sums, talks)
     assert found is not None
     return {
-        "var_cluster_corrected": found.variance,
-        "var_cluster": found.variance * (found.clusters - 1) / found.clusters,
-        "n_clusters": found.clusters,
-        "deff": clusters.deff(found.variance, iid),
+        "var_cluster_corrected": found,
+        "var_cluster": found * (talks.n - 1) / talks.n,
+        "n_clusters": talks.n,
+        "deff": found / iid,
     }
 
 

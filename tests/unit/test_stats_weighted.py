@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
 from scorers.stats import clusters, inclusion, weighted
+from scorers.stats.clusters import ClusterSums
 from scorers.stats.intervals import shrunk_wilson, wilson
+from scorers.stats.ppi import PpiSums
+from scorers.stats.published import published
 from scorers.stats.weighted import Estimate, Sums, estimate
 
 P = [0.5, 0.5, 0.1, 0.1, 0.1, 0.02, 0.02, 0.02]
@@ -180,21 +184,59 @@ def test_the_smallest_window_with_enough_data_is_named() -> None:
 # --- Clusters ---------------------------------------------------------------------------------
 
 
+def window(
+    scores: list[float], probabilities: list[float], talks: list[Any]
+) -> tuple[PpiSums, ClusterSums]:
+    """Return the sums of a window without predictions."""
+    zeros = [1.0] * len(scores)
+    sums = PpiSums.of(scores, zeros, probabilities, requests=len(scores), h=0.0)
+    return sums, ClusterSums.of(scores, zeros, probabilities, talks)
+
+
 def test_cluster_variance_equals_the_robust_sandwich() -> None:
-    found = clusters.cluster_variance(Y, P, [0, 0, 1, 2, 2, 3, 4, 5])
-    assert found is not None
-    assert found.clusters == 6
-    assert found.variance == pytest.approx(0.009563565505, abs=1e-9)
-    assert clusters.deff(found.variance, 0.00804295313) == pytest.approx(1.189061449, abs=1e-6)
+    sums, talks = window(Y, P, [0, 0, 1, 2, 2, 3, 4, 5])
+    variance = clusters.cluster_variance(sums, talks)
+    assert talks.n == 6
+    assert variance == pytest.approx(0.009563565505, abs=1e-9)
+    assert variance is not None
+    # Reference case c1 is 1.189061449; of six conversations Student's quantile is 2.5706.
+    effect = 1.189061449 * (2.5705818 / 1.9599640) ** 2
+    assert clusters.design_effect(sums, talks) == pytest.approx(effect, abs=1e-6)
 
 
-def test_one_conversation_tells_nothing_about_the_spread_between_conversations() -> None:
-    assert clusters.cluster_variance([1.0, 0.5], [0.5, 0.5], ["a", "a"]) is None
+def test_the_design_effect_of_the_residuals_counts_where_a_prediction_is_used() -> None:
+    predictions = [min(y + 0.1, 1.0) for y in Y]
+    sums = PpiSums.of(Y, predictions, P, requests=40, h=4.0)
+    talks = ClusterSums.of(Y, predictions, P, [0, 0, 1, 2, 2, 3, 4, 5])
+    residuals = [y - g for y, g in zip(Y, predictions, strict=True)]
+    weights = [1 / p for p in P]
+    mean = sum(w * e for w, e in zip(weights, residuals, strict=True)) / sum(weights)
+    by_talk: dict[int, float] = {}
+    for talk, w, e in zip([0, 0, 1, 2, 2, 3, 4, 5], weights, residuals, strict=True):
+        by_talk[talk] = by_talk.get(talk, 0.0) + w * (e - mean)
+    expected = 6 / 5 * sum(s**2 for s in by_talk.values()) / sum(weights) ** 2
+    assert clusters.cluster_variance(sums, talks, 1.0) == pytest.approx(expected)
 
 
-def test_a_design_effect_stays_between_one_and_five() -> None:
-    assert [clusters.deff(v, 1.0) for v in (0.5, 2.0, 9.0)] == [1.0, 2.0, 5.0]
-    assert clusters.deff(1.0, 0.0) == 1.0
+def test_one_conversation_leaves_one_observation() -> None:
+    sums, talks = window([1.0, 0.5], [0.5, 0.5], ["a", "a"])
+    assert clusters.cluster_variance(sums, talks) is None
+    assert clusters.design_effect(sums, talks) == 2.0
+    found = published(sums, talks).estimate
+    assert (found.low, found.high) == pytest.approx(wilson(0.75, 1.0), abs=0.08)
+
+
+def test_requests_that_stand_alone_and_equal_scores_widen_nothing() -> None:
+    assert clusters.design_effect(*window(Y, P, list(range(8)))) == 1.0
+    assert clusters.design_effect(*window([1.0] * 8, P, [0, 0, 1, 1, 2, 2, 3, 3])) == 1.0
+
+
+def test_many_requests_of_few_conversations_are_marked_as_few() -> None:
+    scores = [1.0, 0.5] * 20
+    few = published(*window(scores, [1.0] * 40, [i // 4 for i in range(40)]))
+    many = published(*window(scores, [1.0] * 40, list(range(40))))
+    assert (few.estimate.display, few.conversations) == ("low_n", 10)
+    assert many.estimate.display == "normal"
 
 
 # --- Bad input ----------------------------------------------------------------------------------

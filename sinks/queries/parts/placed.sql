@@ -1,11 +1,17 @@
 newest AS (
   SELECT
     trace_id,
+    filed_at,
     ifNull(service, 'unknown') AS service,
     ifNull(segment, 'unknown') AS segment,
+    -- A request without a conversation is one of its own.
+    ifNull(concat('conversation ', conversation_id), concat('trace ', trace_id)) AS conversation,
     sampled,
     probability,
+    first_probability IS NOT NULL AS raised,
     lexical_score,
+    if(raised, complaint_prediction, prediction) AS foreseen,
+    calibration,
     ineligible
   FROM requests
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
@@ -28,8 +34,10 @@ verdicts AS (
 placed AS (
   -- Every trace of the window once, in exactly one state.
   SELECT
+    filed_at,
     service,
     segment,
+    conversation,
     multiIf(
       ineligible IS NOT NULL, 'ineligible',
       NOT sampled, 'not_sampled',
@@ -41,7 +49,11 @@ placed AS (
     toString(ifNull(ineligible, reason)) AS why,
     1 / probability AS weight,
     1 - score AS loss,
-    1 - ifNull(lexical_score, 1) AS local_loss
+    raised,
+    lexical_score,
+    1 - ifNull(foreseen, 1) AS foreseen_loss,
+    foreseen IS NOT NULL AS predicted,
+    if(predicted, ifNull(calibration, ''), '') AS calibration_used
   FROM newest
   LEFT JOIN verdicts USING (trace_id)
   WHERE {segment:String} = '' OR segment = {segment:String}
