@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.bench.end_to_end import send
 from tests.bench.load import bodies
 from tests.processes import AgentProcess
 from tests.prometheus_server import Prometheus
+from tests.readme_tables import README
 
 pytestmark = pytest.mark.prometheus
 
@@ -54,7 +56,15 @@ def test_the_accounting_adds_up_at_every_scrape(agent: AgentProcess, tmp_path: P
             " / sum(groundwatch_faithfulness_weight_total)"
         )
         assert float(mean["value"][1]) == pytest.approx(totals["estimate"], abs=1e-9)
+        found = prometheus.query(readme_expression())
+        # Series that were never scraped at 0 have no increase yet; there is nothing, and no NaN.
+        assert "NaN" not in {row["value"][1] for row in found}
         assert prometheus.complaints() == []
+
+
+def readme_expression() -> str:
+    (found,) = re.findall(r"```promql\n(.*?)```", README.read_text(), re.DOTALL)
+    return str(found)
 
 
 def target(agent: AgentProcess) -> str:

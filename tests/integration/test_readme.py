@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shlex
@@ -16,11 +17,18 @@ from typer.testing import CliRunner
 
 from collector.cli import app
 from collector.config import load
+from collector.conventions import CONVENTIONS
+from collector.extract import extract
+from collector.model import RagRequest
+from sinks import golden_file
+from tests.fakes.spans import span, trace
 from tests.processes import AgentProcess
 from tests.readme_tables import README, rendered
 
 ROOT = README.parent
 TEXT = README.read_text()
+CARRIED = TEXT.partition("## What traces must carry")[2].partition("\n## ")[0]
+LOCAL: Any = {"timeout": 10, "trust_env": False}
 
 
 def blocks(language: str) -> list[str]:
@@ -70,20 +78,120 @@ def test_every_file_named_exists() -> None:
         assert (ROOT / (path[0] or path[1])).exists(), path
 
 
-@pytest.mark.parametrize("example", blocks("yaml"))
+def is_golden(example: str) -> bool:
+    return example.startswith("- id:")
+
+
+@pytest.mark.parametrize("example", [text for text in blocks("yaml") if not is_golden(text)])
 def test_the_configuration_example_is_accepted(example: str, tmp_path: Path) -> None:
     path = tmp_path / "groundwatch.yaml"
     path.write_text(example)
-    resolved = load(path, {"MY_JUDGE_KEY": "x"})
-    assert resolved.config.judge.engine == "openai"
+    load(path, {"MY_JUDGE_KEY": "x"})
 
 
-def test_the_signal_example_is_accepted(tmp_path: Path) -> None:
+def test_the_golden_example_is_a_row_with_all_its_fields(tmp_path: Path) -> None:
+    (example,) = filter(is_golden, blocks("yaml"))
+    path = tmp_path / "golden.yaml"
+    path.write_text(example)
+    (row,) = golden_file.load(path)
+    assert row.question == "Is SSO included in the Pro plan?"
+    assert row.gold_sources == ["page-212", "page-1140"]
+    assert row.extra == {}
+
+
+def test_the_service_runs_a_command_that_exists() -> None:
+    (unit,) = blocks("ini")
+    started = configparser.ConfigParser(strict=False, interpolation=None)
+    started.optionxform = str  # type: ignore[assignment,method-assign]
+    started.read_string(unit)
+    words = shlex.split(started["Service"]["ExecStart"])
+    run = next(command for path, command in commands() if path == words[1:2])
+    assert Path(words[0]).name == "groundwatch"
+    assert words[2] in {option for p in run.params for option in p.opts}
+
+
+def carried_by(convention: str) -> dict[str, str]:
+    """Return the names in the README's line of a convention, by themselves."""
+    (line,) = re.findall(rf"^\| {convention} \| (.*) \|$", CARRIED, re.MULTILINE)
+    return {name: name for name in re.findall(r"`([^`]+)`", line)}
+
+
+def test_the_least_that_is_named_is_enough() -> None:
+    open_inference = carried_by("OpenInference")
+    gen_ai = carried_by("OpenTelemetry GenAI")
+    langfuse = carried_by("Langfuse")
+    page = {gen_ai["id"]: "page-7", gen_ai["content"]: "It costs 5."}
+    least: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "openinference": (
+            {
+                open_inference["openinference.span.kind"]: "LLM",
+                open_inference["input.value"]: "How much?",
+                open_inference["output.value"]: "It costs 5.",
+            },
+            {
+                open_inference["openinference.span.kind"]: "RETRIEVER",
+                open_inference["retrieval.documents.0.document.id"]: "page-7",
+                open_inference["retrieval.documents.0.document.content"]: "It costs 5.",
+            },
+        ),
+        "otel-genai": (
+            {
+                gen_ai["gen_ai.operation.name"]: "chat",
+                gen_ai["gen_ai.input.messages"]: said("user", "How much?"),
+                gen_ai["gen_ai.output.messages"]: said("assistant", "It costs 5."),
+            },
+            {
+                gen_ai["gen_ai.operation.name"]: "retrieval",
+                gen_ai["gen_ai.retrieval.documents"]: json.dumps([page]),
+            },
+        ),
+        "langfuse": (
+            {
+                langfuse["langfuse.observation.type"]: "generation",
+                langfuse["langfuse.observation.input"]: "How much?",
+                langfuse["langfuse.observation.output"]: "It costs 5.",
+            },
+            {
+                langfuse["langfuse.observation.type"]: "retriever",
+                langfuse["langfuse.observation.output"]: json.dumps(
+                    [{"id": "page-7", "content": "It costs 5."}]
+                ),
+            },
+        ),
+    }
+    for name, (call, search) in least.items():
+        found = extract(trace(span(0), span(1, search, parent=0), span(2, call, parent=0)))
+        assert isinstance(found, RagRequest), name
+        assert found.conventions == [name]
+        assert (found.question, found.answer) == ("How much?", "It costs 5."), name
+        assert [(d.document_id, d.text) for d in found.documents] == [("page-7", "It costs 5.")]
+
+
+def said(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def test_every_convention_is_named() -> None:
+    spaced = re.sub(r"[^a-z]", "", CARRIED.lower())
+    for convention in CONVENTIONS:
+        name = {"otel-genai": "opentelemetrygenai", "vector-db": "vectordatabases"}.get(
+            convention.NAME, convention.NAME.replace("-", "")
+        )
+        assert name in spaced, convention.NAME
+
+
+def test_the_signal_example_and_the_paths_are_answered(tmp_path: Path) -> None:
     (call,) = [block for block in blocks("bash") if block.startswith("curl ")]
     words = shlex.split(call.replace("\\\n", " "))
     body = json.loads(words[words.index("-d") + 1])
     with AgentProcess(tmp_path, {}) as agent:
-        answer = httpx.post(
-            f"{agent.urls['otlp_http']}/v1/signals", json=body, timeout=10, trust_env=False
-        )
+        answer = httpx.post(f"{agent.urls['otlp_http']}/v1/signals", json=body, **LOCAL)
+        page = httpx.get(agent.urls["review"], params={"since": "24h"}, **LOCAL)
+        paths = set(re.findall(r"`(/(?:api/\w+|healthz|readyz))`", TEXT))
+        statuses = {
+            path: httpx.get(f"{agent.urls['review']}{path}", **LOCAL).status_code for path in paths
+        }
     assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
+    assert (page.status_code, "95 % interval" in page.text) == (200, True)
+    assert len(paths) >= 6
+    assert set(statuses.values()) == {200}, statuses
