@@ -23,6 +23,7 @@ import structlog
 import typer
 from rich.console import Console
 
+from collector import label_commands
 from collector.config import Resolved, load
 from collector.errors import (
     ConfigError,
@@ -67,6 +68,7 @@ golden_app = typer.Typer(help="Golden-set candidates from production.", no_args_
 app.add_typer(review_app, name="review")
 app.add_typer(golden_app, name="golden")
 evaluation_commands.register(app)
+label_commands.register(app)
 
 
 class ReportFormat(StrEnum):

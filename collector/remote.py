@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,32 @@ async def report(resolved: Resolved, name: str, window: Window, **parameters: An
         return await _asked(url, name, window, parameters)
     async with reports_of(resolved) as reports:
         return await reports.named(name, window, **parameters)
+
+
+async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> int:
+    """Hand labels of people to the agent, or to the store while no agent runs.
+
+    Returns:
+        How many were stored.
+
+    Raises:
+        MalformedPayload: one cannot be used; none is stored.
+        DependencyError: as for `report`.
+    """
+    if (url := await _running_agent(resolved.config.data_dir)) is None:
+        async with reports_of(resolved) as reports:
+            return await reports.accept_labels(labels, datetime.now(UTC))
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+        try:
+            answer = await client.post("/api/labels", json=labels)
+            found = answer.json()
+        except (httpx.HTTPError, ValueError) as err:
+            raise TransientDependencyError(f"the agent at {url} did not take the labels") from err
+    if answer.status_code == httpx.codes.BAD_REQUEST:
+        raise MalformedPayload(found["error"])
+    if answer.status_code != httpx.codes.OK:
+        raise TransientDependencyError(f"the agent at {url} answered {answer.status_code}")
+    return int(found["stored"])
 
 
 async def _running_agent(data_dir: Path) -> str | None:

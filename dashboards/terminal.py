@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.plain import plain
+from scorers.calibration import KAPPA_LABELS
 
 Row = Mapping[str, Any]
 
@@ -153,6 +154,35 @@ def print_candidates(candidates: list[Any], console: Console) -> None:
             _shown("; ".join(row["provenance"]["reasons"])),
         )
     console.print(table)
+
+
+def print_calibration(report: Row, console: Console) -> None:
+    """Print the judge's verdicts beside those of people, and whether it is trusted."""
+    console.print(_shown(f"judge {report['fingerprint']}: {report['trust']} ({report['reason']})"))
+    if not report["labels"]:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("people say")
+    for verdict in report["verdicts"]:
+        table.add_column(f"judge says {verdict}", justify="right")
+    for verdict, counts in zip(report["verdicts"], report["table"], strict=True):
+        table.add_row(verdict, *(str(count) for count in counts))
+    console.print(table)
+    for words, key in (
+        ("unsupported claims it flags", "sensitivity"),
+        ("supported claims it lets pass", "specificity"),
+    ):
+        if (rate := report[key]) is not None:
+            share, low, high = rate
+            console.print(f"{words}: {share:.3f} ({low:.3f}–{high:.3f})")
+    if (both := report["agreement"]) is not None:
+        for verdict, share in zip(report["verdicts"], both["by_label"], strict=True):
+            if share is not None:
+                console.print(f"agreement on {verdict}: {share:.3f}")
+        if both["kappa"] is not None and both["n"] >= KAPPA_LABELS:
+            console.print(
+                f"kappa {both['kappa']:.3f} ({both['kappa_low']:.3f}–{both['kappa_high']:.3f})"
+            )
 
 
 def _shown(text: str) -> Text:

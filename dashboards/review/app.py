@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +16,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from collector.errors import DependencyError
+from collector.errors import DependencyError, MalformedPayload
+from collector.plain import plain
 from dashboards.reports import Reports
 from dashboards.review.render import render
 from dashboards.windows import Window, chosen, default_span
 
 _MAX_LIMIT = 500
+_SMALL = re.compile("[0-9]{1,9}")
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+_OPTIONS = {
+    "calibration": set[str](),
+    **{name: {"segment", "limit"} for name in ("review", "candidates", "claims_to_label")},
+}
+"""Options of the reports, of those not named here only the segment."""
 _WINDOW = ("since", "until", "week")
 _CSP = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -54,9 +64,16 @@ def build_review(
         if name not in reports.names:
             raise HTTPException(404, f"no such report; there are {', '.join(reports.names)}")
         window, options = _window(request, name), _options(request)
-        if "limit" in options and name not in ("review", "candidates"):
-            raise HTTPException(400, f"limit: {name} has none")
+        if unfit := options.keys() - _OPTIONS.get(name, {"segment"}):
+            raise HTTPException(400, f"{min(unfit)}: {name} has none")
         return JSONResponse(await reports.named(name, window, **options))
+
+    async def labels(request: Request) -> Response:
+        try:
+            stored = await reports.accept_labels(await _json_array(request), datetime.now(UTC))
+        except MalformedPayload as err:
+            raise HTTPException(400, str(err)) from err
+        return JSONResponse({"stored": stored})
 
     async def healthz(_: Request) -> Response:
         loops = stalled()
@@ -70,6 +87,7 @@ def build_review(
     return Starlette(
         routes=[
             Route("/", page),
+            Route("/api/labels", labels, methods=["POST"]),
             Route("/api/{name}", report),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
@@ -88,6 +106,22 @@ async def _down(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503, headers={"retry-after": "5"})
 
 
+async def _json_array(request: Request) -> list[Any]:
+    """Decode a body that no other web page can have sent: a form cannot claim to be JSON."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "content-type: must be application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_BODY_BYTES:
+            raise HTTPException(413, f"at most {_MAX_BODY_BYTES} bytes; send less at once")
+    try:
+        items = json.loads(body)
+    except ValueError as err:
+        raise HTTPException(400, "the body is not JSON") from err
+    return items if isinstance(items, list) else [items]
+
+
 def _window(request: Request, report: str) -> Window:
     asked = {key: request.query_params.get(key) for key in _WINDOW}
     try:
@@ -102,10 +136,10 @@ def _options(request: Request) -> dict[str, Any]:
         if key == "segment":
             options[key] = value
         elif key == "limit":
-            if not value.isdecimal() or not 1 <= int(value) <= _MAX_LIMIT:
+            if not _SMALL.fullmatch(value) or not 1 <= int(value) <= _MAX_LIMIT:
                 raise HTTPException(400, f"limit: must be between 1 and {_MAX_LIMIT}")
             options[key] = int(value)
         elif key not in _WINDOW:
             known = ", ".join((*_WINDOW, "segment", "limit"))
-            raise HTTPException(400, f"{key}: unknown; there are {known}")
+            raise HTTPException(400, f"{plain(key)[:60]}: unknown; there are {known}")
     return options

@@ -1,0 +1,106 @@
+"""Commands around labels of people: draw claims to label, take labels in, show the agreement."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from collector.errors import MalformedPayload
+from collector.options import (
+    ConfigOption,
+    DataDirOption,
+    JsonOption,
+    SegmentOption,
+    SinceOption,
+    WeekOption,
+    to_read,
+    window_of,
+)
+
+labels_app = typer.Typer(help="Labels of people, to calibrate the judge.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.add_typer(labels_app, name="labels")
+    app.command(epilog="Example: groundwatch calibration --json")(calibration)
+
+
+@labels_app.command("sample", epilog="Example: groundwatch labels sample --since 7d > claims.jsonl")
+def sample(
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+    since: SinceOption = None,
+    week: WeekOption = None,
+    segment: SegmentOption = "",
+    limit: Annotated[int, typer.Option(min=2, max=500, help="How many claims.")] = 100,
+) -> None:
+    """Print claims to label as JSON lines: fill in verdict and labeller. The judge stays hidden."""
+    from collector.remote import report as ask
+
+    asked = ask(
+        to_read(config, data_dir),
+        "claims_to_label",
+        window_of("claims_to_label", since, week),
+        segment=segment,
+        limit=limit,
+    )
+    for claim in asyncio.run(asked)["claims"]:
+        print(json.dumps(claim, ensure_ascii=False))
+
+
+@labels_app.command("import", epilog="Example: groundwatch labels import claims.jsonl")
+def import_labels(
+    file: Annotated[
+        Path, typer.Argument(help="JSON lines as printed by sample.", exists=True, dir_okay=False)
+    ],
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Take in labels; lines without a verdict are left out. Importing again changes nothing."""
+    from collector.remote import send_labels
+
+    items = [item for item in _lines(file) if item.get("verdict") is not None]
+    # The time of the file, so that importing it twice is no newer word than importing it once.
+    at = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat()
+    labels = [{"labelled_at": at, **item} for item in items]
+    stored = asyncio.run(send_labels(to_read(config, data_dir), labels))
+    print(f"{stored} labels stored")
+
+
+def calibration(
+    config: ConfigOption = None, data_dir: DataDirOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Print how far the judge agrees with people, and whether it is trusted."""
+    from collector.remote import report as ask
+    from dashboards import terminal
+
+    asked = ask(to_read(config, data_dir), "calibration", window_of("calibration", None))
+    found = asyncio.run(asked)
+    if as_json:
+        json.dump(found, sys.stdout, indent=1)
+        print()
+    else:
+        terminal.print_calibration(found, Console())
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    items = []
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+        except ValueError as err:
+            raise MalformedPayload(f"{file}: line {number} is not JSON") from err
+        if not isinstance(item, dict):
+            raise MalformedPayload(f"{file}: line {number} must be an object")
+        items.append(item)
+    return items

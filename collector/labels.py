@@ -1,0 +1,88 @@
+"""What people say about answers and claims: the value, and how a line of JSON becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from collector.errors import MalformedPayload
+from collector.model import Verdict
+
+AnswerLabel = Literal["correct", "incomplete", "wrong", "right_refusal", "wrong_refusal"]
+CLAIM_VERDICTS: tuple[str, ...] = get_args(Verdict)
+ANSWER_LABELS: tuple[str, ...] = get_args(AnswerLabel)
+MAX_NOTE_CHARACTERS = 4000
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True):
+    """One person's verdict on a claim of an answer, or on the answer as a whole.
+
+    Of several with the same trace, claim and labeller the latest `labelled_at` counts.
+
+    Attributes:
+        trace_id: of the request.
+        claim: its text as the judge listed it; "" for the answer as a whole.
+        verdict: one of `CLAIM_VERDICTS` for a claim, of `ANSWER_LABELS` for an answer; "" takes
+            an earlier label back.
+        labeller: who says so.
+        labelled_at: when.
+        note: in their own words.
+        fingerprint: of the judge whose claim this is; "" where none was shown.
+        machine_verdict: what that judge said of the claim.
+        blind: whether the judge's verdict was hidden until the label was given.
+        probability: that a judged item like this came to be labelled, in (0, 1]; labels chosen
+            by what the judge said are weighed by its inverse.
+    """
+
+    trace_id: str
+    claim: str = ""
+    verdict: str
+    labeller: str
+    labelled_at: datetime
+    note: str | None = None
+    fingerprint: str = ""
+    machine_verdict: str | None = None
+    blind: bool = False
+    probability: float = 1.0
+
+
+def parse_labels(items: Sequence[Any], labelled_at: datetime) -> list[Label]:
+    """Check labels as they come from a file or a page.
+
+    Args:
+        items: decoded JSON objects with the fields of `Label`; others are left alone, so that
+            a sample that was filled in can be given back as it is.
+        labelled_at: for those that do not say when.
+
+    Raises:
+        MalformedPayload: names the first item that cannot be used, its field and the cure.
+    """
+    return [_parse(number, item, labelled_at) for number, item in enumerate(items, 1)]
+
+
+def _parse(number: int, item: Any, labelled_at: datetime) -> Label:
+    if not isinstance(item, Mapping):
+        raise MalformedPayload(f"label {number}: must be an object")
+    known = {key: item[key] for key in Label.__struct_fields__ if item.get(key) is not None}
+    try:
+        label = msgspec.convert({"labelled_at": labelled_at, **known}, Label)
+    except msgspec.ValidationError as err:
+        raise MalformedPayload(f"label {number}: {err}") from err
+    allowed = CLAIM_VERDICTS if label.claim else ANSWER_LABELS
+    if label.verdict not in ("", *allowed):
+        raise MalformedPayload(f"label {number}: verdict must be one of {', '.join(allowed)}")
+    for field in ("trace_id", "labeller"):
+        if not getattr(label, field).strip():
+            raise MalformedPayload(f"label {number}: {field} must not be empty")
+    if not 0.0 < label.probability <= 1.0:
+        raise MalformedPayload(f"label {number}: probability must be above 0 and at most 1")
+    if label.labelled_at.tzinfo is None:
+        raise MalformedPayload(f"label {number}: labelled_at needs a time zone, such as a final Z")
+    if label.note is not None and len(label.note) > MAX_NOTE_CHARACTERS:
+        raise MalformedPayload(
+            f"label {number}: note is longer than {MAX_NOTE_CHARACTERS} characters"
+        )
+    return label

@@ -1,0 +1,154 @@
+"""Whether a judge may be trusted: its verdicts on claims beside those of people.
+
+Sources: requirements of the field (50 labels, agreement per label and kappa, since a judge that
+always says SUPPORTED agrees well on the whole); Youden 1950 for the refusal; Kish 1965 for the
+effective number of labels that were chosen with unequal probability.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from collector.model import Verdict
+from scorers.stats.agreement import (
+    LABELS_TO_SHOW,
+    YOUDEN_FLOOR,
+    Agreement,
+    Rate,
+    agreement,
+    cross_table,
+)
+from scorers.stats.intervals import wilson
+
+LABELS_NEEDED = 50
+"""Labelled claims below which nothing is said of a judge."""
+
+KAPPA_LABELS = 100
+"""Labelled claims below which kappa is too uncertain to be shown."""
+
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+Trust = Literal["calibrated", "uncalibrated", "not trusted"]
+
+
+class HumanVerdict(NamedTuple):
+    """What one person said of one claim. `probability`: that it came to be labelled."""
+
+    trace_id: str
+    claim: str
+    verdict: str
+    machine: str
+    probability: float
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """A judge beside people, claim by claim.
+
+    "Bad" is any verdict but SUPPORTED. `sensitivity` is the share of bad claims the judge flags,
+    `specificity` that of good ones it lets pass, both weighted by how the labels were chosen;
+    None where there is no such claim. `youden_low` is the lower bound of their sum less 1.
+    `table` counts claims, rows by the people's verdict and columns by the judge's, both in the
+    order of `VERDICTS`. `people` is how far people agree among themselves on claims that two of
+    them labelled.
+    """
+
+    trust: Trust
+    reason: str
+    labels: int
+    bad: int
+    good: int
+    table: list[list[int]]
+    agreement: Agreement | None = None
+    people: Agreement | None = None
+    sensitivity: Rate | None = None
+    specificity: Rate | None = None
+    youden_low: float | None = None
+
+
+class _Claim(NamedTuple):
+    human: str
+    machine: str
+    weight: float
+
+    @property
+    def bad(self) -> bool:
+        return self.human != "SUPPORTED"
+
+    @property
+    def flagged(self) -> bool:
+        return self.machine != "SUPPORTED"
+
+
+def calibrate(labels: Sequence[HumanVerdict]) -> Calibration:
+    """Compare a judge with people.
+
+    Args:
+        labels: verdicts of people beside the judge's, the latest of each person first; several
+            people on one claim count once, by what most of them said.
+    """
+    claims = _claims(labels)
+    bad, good = [c for c in claims if c.bad], [c for c in claims if not c.bad]
+    table = cross_table([c.human for c in claims], [c.machine for c in claims], VERDICTS)
+    sensitivity = _share(bad, [c.flagged for c in bad])
+    specificity = _share(good, [not c.flagged for c in good])
+    youden_low = sensitivity.low + specificity.low - 1.0 if sensitivity and specificity else None
+    trust, reason = _trust(len(bad), len(good), youden_low)
+    return Calibration(
+        trust=trust,
+        reason=reason,
+        labels=len(claims),
+        bad=len(bad),
+        good=len(good),
+        table=table,
+        agreement=agreement(table),
+        people=_among_people(labels),
+        sensitivity=sensitivity,
+        specificity=specificity,
+        youden_low=youden_low,
+    )
+
+
+def _trust(bad: int, good: int, youden_low: float | None) -> tuple[Trust, str]:
+    if not bad + good:
+        return "uncalibrated", "no human labels to compare the judge with"
+    if bad + good < LABELS_NEEDED:
+        return "uncalibrated", f"{bad + good} claims labelled, {LABELS_NEEDED} needed"
+    for count, kind in ((bad, "not supported"), (good, "supported")):
+        if count < LABELS_TO_SHOW:
+            return "uncalibrated", f"{count} labelled claims are {kind}, {LABELS_TO_SHOW} needed"
+    if youden_low is None or youden_low <= YOUDEN_FLOOR:
+        return "not trusted", "its verdicts say hardly more than chance about those of people"
+    return "calibrated", f"compared with people on {bad + good} claims"
+
+
+def _claims(labels: Iterable[HumanVerdict]) -> list[_Claim]:
+    by_claim: dict[tuple[str, str], list[HumanVerdict]] = defaultdict(list)
+    for label in labels:
+        by_claim[label.trace_id, label.claim].append(label)
+    claims = []
+    for given in by_claim.values():
+        # Of verdicts given equally often the first counts: the latest.
+        ((human, _),) = Counter(label.verdict for label in given).most_common(1)
+        claims.append(_Claim(human, given[0].machine, 1.0 / given[0].probability))
+    return claims
+
+
+def _share(claims: Sequence[_Claim], hits: Sequence[bool]) -> Rate | None:
+    """Return the weighted share of hits with Wilson's interval at Kish's effective number."""
+    if not claims:
+        return None
+    total = sum(claim.weight for claim in claims)
+    share = sum(claim.weight for claim, hit in zip(claims, hits, strict=True) if hit) / total
+    effective = total**2 / sum(claim.weight**2 for claim in claims)
+    return Rate(share, *wilson(min(share, 1.0), effective))
+
+
+def _among_people(labels: Iterable[HumanVerdict]) -> Agreement | None:
+    by_claim: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for label in labels:
+        by_claim[label.trace_id, label.claim].append(label.verdict)
+    pairs = [given[:2] for given in by_claim.values() if len(given) > 1]
+    return agreement(cross_table([a for a, _ in pairs], [b for _, b in pairs], VERDICTS))
