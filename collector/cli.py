@@ -8,12 +8,9 @@ help, config checks and extraction start at once.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -23,8 +20,8 @@ import structlog
 import typer
 from rich.console import Console
 
-from collector import label_commands
-from collector.config import Resolved, load
+from collector import label_commands, report_commands
+from collector.config import load
 from collector.errors import (
     ConfigError,
     DependencyError,
@@ -40,18 +37,16 @@ from collector.options import (
     DaySinceOption,
     JsonOption,
     LogFiles,
-    SegmentOption,
-    SinceOption,
     TraceFiles,
-    WeekOption,
     own_command,
+    print_json,
+    run_async,
     secret_of,
     to_read,
     window_of,
 )
 from collector.plain import plain_json
 from collector.telemetry import configure_logging
-from dashboards.windows import Window
 
 if TYPE_CHECKING:
     from collector.app import Agent, Urls
@@ -63,20 +58,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-review_app = typer.Typer(help="The weekly review of the worst conversations.", no_args_is_help=True)
-golden_app = typer.Typer(help="Golden-set candidates from production.", no_args_is_help=True)
-app.add_typer(review_app, name="review")
-app.add_typer(golden_app, name="golden")
-evaluation_commands.register(app)
-label_commands.register(app)
-
-
-class ReportFormat(StrEnum):
-    """How a report is printed."""
-
-    md = "md"
-    html = "html"
-    json = "json"
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - called by typer
@@ -117,11 +98,11 @@ def demo(
         )
 
     configure_logging("warning")
-    summary = _run(watch())
+    summary = run_async(watch())
     if summary is None:  # stopped before there was anything to sum up
         return
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     if not summary["accounting_ok"]:
         raise typer.Exit(1)
 
@@ -140,13 +121,13 @@ def run(config: ConfigOption = None) -> None:
             await _until_stopped(agent, stop)
         structlog.get_logger().info("stopped")
 
-    _run(serve())
+    run_async(serve())
 
 
 @app.command("check-config", epilog="Example: groundwatch check-config -c groundwatch.yaml")
 def check_config(config: ConfigOption = None) -> None:
     """Check the configuration and print it resolved, secrets masked."""
-    _print_json(load(config).model_dump(mode="json"))
+    print_json(load(config).model_dump(mode="json"))
 
 
 @app.command(epilog="Example: groundwatch migrate -c groundwatch.yaml --dry-run")
@@ -159,7 +140,7 @@ def migrate(
     from collector.app import migrate_store
 
     resolved = load(config, need_secrets=False)
-    applied = _run(migrate_store(resolved.config, dry_run=dry_run))
+    applied = run_async(migrate_store(resolved.config, dry_run=dry_run))
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
     if not applied:
@@ -198,12 +179,12 @@ def doctor(
     if bool(files) == live:
         raise typer.BadParameter("give trace files, or --live for what the agent stored")
     found = (
-        _run(ask(to_read(config, data_dir), "doctor", window_of("doctor", since)))
+        run_async(ask(to_read(config, data_dir), "doctor", window_of("doctor", since)))
         if live
         else diagnose_files(files, logs or [])
     )
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         print("\n".join(lines(found)))
     if not found["ok"]:
@@ -226,9 +207,9 @@ def send(
     from collector.remote import send_files
 
     token = secret_of(token_env)
-    result = _run(send_files(files, endpoint, Console(stderr=True), token))
+    result = run_async(send_files(files, endpoint, Console(stderr=True), token))
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
         print(f"sent {result['sent']} bodies from {result['files']} files")
     for problem in result["problems"]:
@@ -237,120 +218,9 @@ def send(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: groundwatch estimates --since 24h --segment lookup --json")
-def estimates(
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: DaySinceOption = None,
-    week: WeekOption = None,
-    segment: SegmentOption = "",
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Print faithfulness per segment, with interval, and the accounting behind it."""
-    from collector.remote import report as ask
-    from dashboards import terminal
-
-    window = window_of("estimates", since, week)
-    report = _run(ask(to_read(config, data_dir), "estimates", window, segment=segment))
-    if as_json:
-        _print_json(report)
-    else:
-        terminal.print_estimates(report, Console())
-    if not report["accounting_ok"]:
-        raise typer.Exit(1)
-
-
-@app.command(epilog="Example: groundwatch signals --since 7d --json")
-def signals(
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-    week: WeekOption = None,
-    segment: SegmentOption = "",
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Print what users said, sent or inferred, and how few of them said anything."""
-    from collector.remote import report as ask
-    from dashboards import terminal
-
-    window = window_of("signals", since, week)
-    found = _run(ask(to_read(config, data_dir), "signals", window, segment=segment))
-    if as_json:
-        _print_json(found)
-    else:
-        terminal.print_signals(found, Console())
-
-
-@review_app.command("report", epilog="Example: groundwatch review report --week 2026-W48")
-def review_report(
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-    week: WeekOption = None,
-    segment: SegmentOption = "",
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many conversations.")] = 20,
-    output: Annotated[ReportFormat, typer.Option("--format", help="Markdown, HTML or JSON.")] = (
-        ReportFormat.md
-    ),
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Print the worst conversations, each once, with claims, evidence, signals and reasons."""
-    from collector.remote import report as ask
-    from dashboards.review.render import render
-
-    window = window_of("review", since, week)
-    read = to_read(config, data_dir)
-    report = _run(ask(read, "review", window, segment=segment, limit=limit))
-    if as_json or output is ReportFormat.json:
-        _print_json(report["conversations"])
-    else:
-        print(render(report, output.value))
-
-
-@golden_app.command("candidates", epilog="Example: groundwatch golden candidates --since 7d --json")
-def golden_candidates(
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-    week: WeekOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """List questions from the worst conversations that could join the golden set."""
-    from dashboards import terminal
-
-    found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
-    if as_json:
-        _print_json(found)
-    else:
-        terminal.print_candidates(found, Console())
-
-
-@golden_app.command("export", epilog="Example: groundwatch golden export golden.yaml --since 7d")
-def golden_export(
-    file: Annotated[Path, typer.Argument(help="Golden file; rows are added at its end.")],
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-    week: WeekOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
-) -> None:
-    """Add candidates to a golden file as drafts, leaving out questions it already has."""
-    from dashboards.candidates import golden_row
-    from sinks import golden_file
-
-    found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
-    result = golden_file.append(file, [golden_row(candidate) for candidate in found])
-    if not found:
-        print(f"{file}: no candidates in this window")
-    elif not result.added:
-        print(f"{file}: nothing to add, all {len(found)} candidates are there already")
-    else:
-        print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
+report_commands.register(app)
+evaluation_commands.register(app)
+label_commands.register(app)
 
 
 def main() -> NoReturn:
@@ -403,25 +273,6 @@ def _say_where(urls: Urls) -> None:
     if sys.stderr.isatty():
         for name, url in urls._asdict().items():
             print(f"{name:10} {url}", file=sys.stderr)
-
-
-def _candidates(resolved: Resolved, window: Window, limit: int) -> list[dict[str, Any]]:
-    from collector.remote import report as ask
-
-    report = _run(ask(resolved, "candidates", window, limit=limit))
-    found: list[dict[str, Any]] = report["candidates"]
-    return found
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
-
-
-def _print_json(value: Any) -> None:
-    print(plain_json(json.dumps(value, indent=1, ensure_ascii=False, default=str)))
 
 
 def _fail(code: int, message: str) -> NoReturn:

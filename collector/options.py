@@ -1,19 +1,23 @@
-"""Options that several commands share, and what they mean together."""
+"""What commands share: options and what they mean together, the event loop, JSON."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
 import sys
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import SecretStr
 
 from collector.config import Resolved, load
 from collector.errors import UsageError
+from collector.plain import plain_json
 from dashboards.windows import Window, chosen, default_span
 
 ConfigOption = Annotated[
@@ -102,3 +106,16 @@ def own_command() -> str:
         return called.name
     here = Path.cwd()
     return str(called.relative_to(here) if called.is_relative_to(here) else called)
+
+
+def run_async(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what `work` returns, on an event loop of its own."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def print_json(value: Any) -> None:
+    """Print data as JSON, as every command does."""
+    print(plain_json(json.dumps(value, indent=1, ensure_ascii=False, default=str)))

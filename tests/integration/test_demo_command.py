@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import stat
 import subprocess
@@ -60,3 +61,27 @@ def test_it_ends_cleanly_at_once_whenever_it_is_told_to(tmp_path: Path, moment: 
         assert process.wait(30) == 0, said
         assert time.monotonic() - told_at < 10
         assert "Traceback" not in said
+
+
+def test_the_commands_it_names_read_its_data_afterwards(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [*COMMAND, "--once", "--data-dir", "my demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    ).stdout
+    lines = [line.strip() for line in shown.splitlines() if "--data-dir" in line]
+    assert [line.partition(" --data-dir")[0] for line in lines] == [
+        "python -m collector estimates",
+        "python -m collector review report",
+        "python -m collector golden candidates",
+    ]
+    for line in lines:
+        words = shlex.split(line)[1:]
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout) > 500
