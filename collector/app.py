@@ -400,7 +400,7 @@ async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
     if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
         place = folder if resolved.config.store.url else resolved.config.data_dir
         raise UsageError(
-            [f"no data in {place}; name an agent's folder with --data-dir, or its file with -c"]
+            [f"no data in {place.absolute()}; name an agent's folder with --data-dir, or its file with -c"]
         )
     metrics = Metrics(CollectorRegistry())
     store: Store = await open_store(resolved.config, metrics)

@@ -62,7 +62,7 @@ def test_where_no_data_is_reading_says_so_and_leaves_nothing_behind(
 ) -> None:
     done = groundwatch(tmp_path, *words)
     assert done.returncode == 2
-    assert done.stderr.startswith("groundwatch: no data in groundwatch-data; name")
+    assert done.stderr.startswith(f"groundwatch: no data in {tmp_path}/groundwatch-data; name")
     assert list(tmp_path.iterdir()) == []
 
 
