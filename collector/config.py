@@ -180,6 +180,28 @@ class SamplingConfig(_Section):
     )
 
 
+class AlertsConfig(_Section):
+    """When someone is paged."""
+
+    faithfulness: float = Field(
+        0.9,
+        gt=0,
+        lt=1,
+        description="mean faithfulness to keep, below that of the worst usual hour",
+    )
+    segments: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default_factory=dict, description="the same for single segments, by name"
+    )
+    false_page_days: float = Field(
+        30.0,
+        ge=1,
+        description="days between false pages over all segments, were they right at that mean",
+    )
+    hold_hours: float = Field(
+        12.0, gt=0, description="how long a page lasts after the last alarm behind it"
+    )
+
+
 class StoreConfig(_Section):
     """Where requests, signals and judgements are kept."""
 
@@ -376,6 +398,7 @@ class Config(_Section):
     journal: JournalConfig = JournalConfig()
     assembler: AssemblerConfig = AssemblerConfig()
     sampling: SamplingConfig = SamplingConfig()
+    alerts: AlertsConfig = AlertsConfig()
     store: StoreConfig = StoreConfig()
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()

@@ -12,7 +12,6 @@ from hashlib import blake2b
 
 import msgspec
 
-from collector.config import SamplingConfig
 from collector.model import Decision, Trace
 
 _THRESHOLD_BITS = 56
@@ -49,20 +48,29 @@ def head_probability(trace_state: str) -> float:
     return 1.0
 
 
-def decide(trace: Trace, config: SamplingConfig, decided_at: datetime) -> Decision:
+def decide(
+    trace: Trace, rate: float, salt: str, decided_at: datetime, stratum: str = "all"
+) -> Decision:
     """Decide whether the request of this trace is judged, and with what probability it was.
 
     `probability` is that of being kept upstream times that of being drawn here, so that
     1/probability weighs the request in any mean over all traffic.
+
+    Args:
+        trace: the trace.
+        rate: probability to draw it here, in (0, 1], fixed before anything is known of its score.
+        salt: of the hash.
+        decided_at: the time.
+        stratum: what the rate was chosen by.
     """
     head = min((head_probability(span.trace_state) for span in trace.spans), default=1.0)
-    u = uniform(config.salt, trace.trace_id)
+    u = uniform(salt, trace.trace_id)
     return Decision(
-        sampled=u < config.rate,
-        probability=head * config.rate,
+        sampled=u < rate,
+        probability=head * rate,
         uniform=u,
-        stratum="all",
-        salt=config.salt,
+        stratum=stratum,
+        salt=salt,
         decided_at=decided_at,
         upstream=head,
     )

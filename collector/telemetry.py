@@ -132,6 +132,56 @@ class Metrics:
         self.quality_w_failed = c("faithfulness_failed_weight", "Weight of failures.", quality)
         self.claims = c("claims", "Claims of judged answers by verdict.", [*traffic, "verdict"])
 
+        self.review_judgements = c(
+            "requests_judged_for_review",
+            "Requests given to the judge for the review only; in the other counters not drawn.",
+        )
+        self.judge_budget = g("judge_budget_requests", "Judgements a day that may be drawn.")
+        self.judge_budget_spent = g(
+            "judge_budget_requests_spent", "Judgements drawn of the running UTC day."
+        )
+        self.evidence = g(
+            "faithfulness_evidence",
+            "Evidence that answers are less faithful than alerts.faithfulness asks.",
+            quality,
+        )
+        self.evidence_threshold = g(
+            "faithfulness_evidence_threshold", "Evidence from which someone is paged.", quality
+        )
+        self.evidence_timestamp = g(
+            "faithfulness_evidence_timestamp_seconds",
+            "Requests decided by this Unix time are in the evidence.",
+        )
+
+        self.judge_calls = c("judge_calls", "Calls to the judging model by outcome.", ["outcome"])
+        self.judge_seconds = h("judge_seconds", "Duration of one judgement.")
+        self.judge_tokens = c("judge_tokens", "Tokens of the judge.", ["kind"])
+        self.judge_cost = c("judge_cost_usd", "US dollars spent on judging.")
+        self.judge_reused = c("judge_reused", "Judgements taken over from identical content.")
+        self.judge_postponed = c(
+            "judge_postponed", "Judgements put off until endpoint or budget allow.", ["cause"]
+        )
+        self.endpoint_down = g(
+            "judge_endpoint_down", "1 while an endpoint is only tried now and then.", ["endpoint"]
+        )
+        self.endpoint_calls_capacity = g(
+            "judge_endpoint_calls_capacity",
+            "Calls at once, as many as the endpoint bears.",
+            ["endpoint"],
+        )
+        self.spend_today = g(
+            "judge_spend_today_usd", "US dollars spent or set aside in this UTC day."
+        )
+        self.spend_today_capacity = g(
+            "judge_spend_today_usd_capacity", "daily_budget_usd, +Inf without one."
+        )
+        self.spend_remaining = g("judge_spend_remaining_usd", "What is left of it.")
+        self.spend_forecast = g(
+            "judge_spend_forecast_usd",
+            "What the UTC day will have cost at the pace of the last hour.",
+        )
+        self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
+        self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
         self.judge_calls = c("judge_calls", "Calls to the judging model by outcome.", ["outcome"])
         self.judge_seconds = h("judge_seconds", "Duration of one judgement.")
         self.judge_tokens = c("judge_tokens", "Tokens of the judge.", ["kind"])

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from collector.config import SamplingConfig
 from collector.model import Span, Trace
 from collector.sampling import decide, head_probability, uniform
 
@@ -64,6 +63,6 @@ def test_the_stored_probability_includes_upstream_sampling() -> None:
         trace_id="ab" * 16,
         spans=[Span(trace_id="ab" * 16, span_id="1" * 16, trace_state="ot=th:8")],
     )
-    decision = decide(trace, SamplingConfig(rate=0.4), NOW)
+    decision = decide(trace, 0.4, "groundwatch-1", NOW)
     assert decision.probability == pytest.approx(0.2)
     assert decision.sampled == (decision.uniform < 0.4)
