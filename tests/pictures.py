@@ -10,6 +10,7 @@ import asyncio
 import io
 import re
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -30,8 +31,9 @@ def main() -> None:
     console = Console(
         record=True, width=96, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run_demo(Path(folder), once=True, console=console, stop=asyncio.Event()))
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        data = Path("groundwatch-demo")  # as a person who follows the README sees it
+        asyncio.run(run_demo(data, once=True, console=console, stop=asyncio.Event()))
     PICTURE.parent.mkdir(exist_ok=True)
     console.save_svg(str(PICTURE), title="groundwatch demo --once", code_format=FORMAT)
 

@@ -40,9 +40,7 @@ def hours_of(
             "state": "judged",
             "score": score,
         }
-        for i, (offset, score) in enumerate(
-            zip(offsets, partial_scores(rng, mean, n), strict=True)
-        )
+        for i, (offset, score) in enumerate(zip(offsets, partial_scores(rng, mean, n), strict=True))
     ]
 
 

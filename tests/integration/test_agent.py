@@ -238,6 +238,11 @@ def test_the_api_takes_windows_as_the_command_line_does(
     assert until - since == timedelta(days=days)
 
 
+def test_a_review_page_that_others_may_reach_is_warned_of(tmp_path: Path) -> None:
+    with AgentProcess(tmp_path, {"listen": {"review": "0.0.0.0:0"}}) as agent:
+        assert "review_without_login" in agent.log.read_text()
+
+
 def test_a_foreign_host_name_is_not_answered(agent: AgentProcess) -> None:
     answer = httpx.get(
         agent.urls["review"], headers={"host": "evil.example"}, timeout=10, trust_env=False

@@ -123,10 +123,13 @@ def test_an_agent_is_asked_by_the_folder_alone(tmp_path: Path) -> None:
 
 
 class _Html(BaseHTTPRequestHandler):
+    """Answers everything with a page, and health checks like the agent `x`."""
+
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"<html>another program</html>")
+        healthy = self.path == "/healthz"
+        self.wfile.write(b'{"agent": "x"}' if healthy else b"<html>another program</html>")
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -154,10 +157,22 @@ def test_an_announcement_that_is_damaged_is_not_believed(past: AgentProcess, lef
 def test_another_program_at_the_address_of_a_killed_agent_is_not_asked(
     past: AgentProcess, another_program: str
 ) -> None:
-    (past.data_dir / "agent.json").write_text(json.dumps({"review": another_program, "id": "x"}))
+    (past.data_dir / "agent.json").write_text(json.dumps({"review": another_program, "id": "y"}))
     done = past.run_command("estimates", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["total"]["requests"] == 0
+
+
+def test_an_answer_that_is_no_report_is_said_in_one_line(
+    past: AgentProcess, another_program: str
+) -> None:
+    (past.data_dir / "agent.json").write_text(json.dumps({"review": another_program, "id": "x"}))
+    done = past.run_command("estimates")
+    (past.data_dir / "agent.json").unlink()
+    assert (done.returncode, done.stderr) == (
+        3,
+        f"groundwatch: the agent at {another_program} answered 200 without a report in it\n",
+    )
 
 
 def test_another_agent_at_the_address_of_a_killed_one_does_not_answer_for_it(

@@ -82,3 +82,4 @@ def test_the_exposition_passes_promtool(agent: AgentProcess) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+    assert "_created" not in exposition

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,3 +85,9 @@ def test_a_folder_that_cannot_be_written_is_a_transient_failure(tmp_path: Path) 
     blocked.write_text("")
     with pytest.raises(TransientDependencyError, match="dead letters: not written"):
         letters(blocked).append(record(1), "malformed")
+
+
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    letters(tmp_path).append(record(0), "malformed")
+    (file,) = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

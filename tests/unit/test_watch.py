@@ -61,9 +61,11 @@ def test_segments_have_evidence_and_a_mean_to_keep_of_their_own() -> None:
 
 def test_a_forged_weight_does_not_silence_the_detector() -> None:
     # Enough to page: from here on every answer is wrong.
-    assert watched(answers([0.0] * 50 + [1.0] * 150, [0.1] * 50 + [1e-6] + [0.1] * 149)).series[
-        0
-    ].paged_at
+    assert (
+        watched(answers([0.0] * 50 + [1.0] * 150, [0.1] * 50 + [1e-6] + [0.1] * 149))
+        .series[0]
+        .paged_at
+    )
 
 
 def test_a_change_of_the_rate_raises_no_alarm() -> None:
