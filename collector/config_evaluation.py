@@ -63,7 +63,9 @@ class TargetConfig(_Section):
     token_env: str | None = Field(
         None, description="environment variable with the bearer token that the assistant wants"
     )
-    concurrency: int = Field(4, ge=1, le=256, description="questions under way at once")
+    concurrency: int = Field(
+        4, ge=1, le=256, description="questions under way at once, with their judging"
+    )
     requests_per_second: float | None = Field(
         None, gt=0, description="most questions started per second; null: no limit"
     )

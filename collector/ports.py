@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from collector.labels import Label
 from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
+from collector.model_evaluation import EvalRecord
 
 TELEMETRY = "telemetry"
 SIGNALS = "signals"
@@ -157,6 +158,15 @@ class Store(Protocol):
 
     async def judgement_of(self, content_hash: str, fingerprint: str) -> Judgement | None:
         """Return the latest judgement with a score of exactly this content, if there is one."""
+        ...
+
+    async def write_evaluation(self, record: EvalRecord, at: datetime) -> None:
+        """Durably store rows of a run of the golden set; its summary makes the run known.
+
+        Args:
+            record: of several with the same run and question, the last one counts.
+            at: when it is written.
+        """
         ...
 
     async def write_signals(self, rows: Sequence[Signal]) -> None:

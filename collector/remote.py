@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import Progress
@@ -27,15 +29,18 @@ from tenacity import (
     wait_random,
 )
 
-from collector.app import announcement, reports_of
+from collector.app import announcement, open_store, reports_of
 from collector.config import Resolved
 from collector.errors import MalformedPayload, TransientDependencyError, UsageError
+from collector.model_evaluation import EvalRecord
+from collector.telemetry import Metrics
 from collector.trace_files import bodies
 from dashboards.windows import Window
 
 _PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
 _PATIENCE_SECONDS = 60
 _SHOWN_CHARACTERS = 200
+_ROWS_A_CALL = 100
 
 
 async def report(resolved: Resolved, name: str, window: Window, **parameters: Any) -> Any:
@@ -71,12 +76,39 @@ async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> int:
     if (url := await _running_agent(resolved.config.data_dir)) is None:
         async with reports_of(resolved) as reports:
             return await reports.accept_labels(labels, datetime.now(UTC))
+    return await _handed_over(url, "labels", json.dumps(labels).encode())
+
+
+async def send_evaluation(resolved: Resolved, record: EvalRecord) -> None:
+    """Hand a run of the golden set to the agent, or to the store while no agent runs.
+
+    Raises:
+        DependencyError: the agent or the store does not take it.
+    """
+    if (url := await _running_agent(resolved.config.data_dir)) is None:
+        store = await open_store(resolved.config, Metrics(CollectorRegistry()))
+        try:
+            await store.write_evaluation(record, datetime.now(UTC))
+        finally:
+            await store.close()
+        return
+    for start in range(0, len(record.rows), _ROWS_A_CALL):
+        rows = record.rows[start : start + _ROWS_A_CALL]
+        part = msgspec.structs.replace(record, rows=rows, summary=None)
+        await _handed_over(url, "evaluations", msgspec.json.encode([part]))
+    known = msgspec.structs.replace(record, rows=[])
+    await _handed_over(url, "evaluations", msgspec.json.encode([known]))
+
+
+async def _handed_over(url: str, what: str, body: bytes) -> int:
+    """Post JSON to the agent's API; return how many items it stored."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         try:
-            answer = await client.post("/api/labels", json=labels)
+            headers = {"content-type": "application/json"}
+            answer = await client.post(f"/api/{what}", content=body, headers=headers)
             found = answer.json()
         except (httpx.HTTPError, ValueError) as err:
-            raise TransientDependencyError(f"the agent at {url} did not take the labels") from err
+            raise TransientDependencyError(f"the agent at {url} did not take the {what}") from err
     if answer.status_code == httpx.codes.BAD_REQUEST:
         raise MalformedPayload(found["error"])
     if answer.status_code != httpx.codes.OK:

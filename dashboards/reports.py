@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from collector.doctor import diagnose_rows
+from collector.errors import MalformedPayload
 from collector.labels import parse_labels
+from collector.model_evaluation import EvalRecord
 from collector.ports import Store
 from dashboards.calibration import calibration_of, to_label, with_machine_verdicts
 from dashboards.candidates import candidate_of, distinct
@@ -190,6 +194,19 @@ class Reports:
         said = await self._store.rows("machine_verdicts", asked)
         await self._store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
         return len(labels)
+
+    async def accept_evaluation(self, item: Any, at: datetime) -> int:
+        """Store a part of a run of the golden set, durably; return how many rows it held.
+
+        Raises:
+            MalformedPayload: it is none.
+        """
+        try:
+            record = msgspec.convert(item, EvalRecord)
+        except msgspec.ValidationError as err:
+            raise MalformedPayload(f"the run cannot be read: {err}") from err
+        await self._store.write_evaluation(record, at)
+        return len(record.rows)
 
     async def design_effects(self, window: Window) -> dict[tuple[str, str], float]:
         """Return by (service, segment) how much conversations widen the variance."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from collector.config import StoreConfig
 from collector.errors import PermanentDependencyError
 from collector.labels import Label
 from collector.model import Calibration, Judgement, Signal, StoredRequest
+from collector.model_evaluation import EvalRecord
 from collector.ports import Known
 from collector.telemetry import Metrics
 from sinks import evaluation, lookups, signal_lookups, states
@@ -35,7 +36,6 @@ from sinks.connection import (
     measured,
     translated,
 )
-from sinks.evaluation import EvalRow, EvalRun
 from sinks.migrate import migrate
 from sinks.named_queries import bind, packaged_queries
 
@@ -177,12 +177,9 @@ class ClickHouseStore:
         sql, values = bind(self._queries, query, parameters)
         return await self._read(partial(_rows, name=query, sql=sql, parameters=values))
 
-    async def write_evaluation(
-        self, run: EvalRun, rows: Sequence[EvalRow], summary: Mapping[str, Any]
-    ) -> None:
-        """Durably store a finished run of the golden set; writing it again replaces it."""
-        at = datetime.now(UTC)
-        await self._write(partial(evaluation.write, run=run, rows=rows, summary=summary, at=at))
+    async def write_evaluation(self, record: EvalRecord, at: datetime) -> None:
+        """See `Store.write_evaluation`."""
+        await self._write(partial(evaluation.write, record=record, at=at))
 
     async def drop_before(self, when: datetime) -> list[str]:
         """Drop every whole week of requests, judgements and signals that ended by `when`.

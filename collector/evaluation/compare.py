@@ -22,6 +22,7 @@ import numpy as np
 from collector.evaluation.catalogue import Measure, catalogue
 from collector.evaluation.folder import FinishedRun
 from collector.evaluation.report import ALL, FEW
+from collector.model_evaluation import EvalRow
 from scorers.stats.intervals import Z95
 from scorers.stats.paired import (
     BCA_FROM,
@@ -32,7 +33,6 @@ from scorers.stats.paired import (
     sign_flip,
 )
 from scorers.stats.planning import holm, minimum_detectable_difference
-from sinks.evaluation import EvalRow
 
 Verdict = Literal["better", "worse", "no difference that could be shown", "too few"]
 

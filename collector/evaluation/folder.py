@@ -21,7 +21,7 @@ import msgspec
 
 from collector.errors import PermanentDependencyError, UsageError
 from collector.evaluation.answers import Answer
-from sinks.evaluation import EvalRow, EvalRun
+from collector.model_evaluation import EvalRow, EvalRun
 
 _T = TypeVar("_T")
 

@@ -26,8 +26,8 @@ from collector.evaluation.catalogue import catalogue, full_name
 from collector.evaluation.compare import Compared, Comparison, compare, is_binary
 from collector.evaluation.folder import FinishedRun
 from collector.evaluation.report import ALL, FEW, by_segment, defined
+from collector.model_evaluation import EvalRow
 from scorers.stats.planning import below_floor, holm, mean_below_floor
-from sinks.evaluation import EvalRow
 
 _CHANCE = 0.05
 

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from collector.evaluation.answers import NUMBERS, Answer
 from collector.model import Document, Judgement, RagRequest
+from collector.model_evaluation import EvalRow
 from collector.ports import Judge
 from scorers import retrieval
 from scorers.diagnosis import Evidence, diagnose
 from scorers.faithfulness import text_of
 from scorers.refusal import is_refusal
-from sinks.evaluation import EvalRow
 from sinks.golden_file import GoldenRow
 
 UNSEGMENTED = "(none)"

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from collector.evaluation.catalogue import Measure, catalogue
+from collector.model_evaluation import EvalRow, EvalRun
 from scorers.stats.intervals import shrunk_wilson
 from scorers.stats.paired import bca_interval, paired_t
 from scorers.stats.planning import precision
-from sinks.evaluation import EvalRow, EvalRun
 
 ALL = "all"
 SYNTHETIC = "(synthetic)"

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from collector.evaluation.folder import RunFolder
 from collector.evaluation.measures import UNSEGMENTED, measure
 from collector.evaluation.targets import Target, as_data
+from collector.model_evaluation import EvalRow
 from collector.ports import Judge
-from sinks.evaluation import EvalRow
 from sinks.golden_file import GoldenRow
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from collector.app import build_judge, open_store
+from collector.app import build_judge
 from collector.config import Resolved
 from collector.errors import Postponed, TransientDependencyError, UsageError
 from collector.evaluation.folder import RunFolder, read_run
@@ -22,9 +22,10 @@ from collector.evaluation.report import summary
 from collector.evaluation.run import evaluate
 from collector.evaluation.targets import HttpTarget, Target, results_file
 from collector.model import Judgement, RagRequest
+from collector.model_evaluation import EvalRecord, EvalRun, Tier
 from collector.ports import Judge
+from collector.remote import send_evaluation
 from collector.telemetry import Metrics
-from sinks.evaluation import EvalRow, EvalRun, Tier
 from sinks.golden_file import GoldenRow, load
 
 _JUDGE_PATIENCE_SECONDS = 600.0
@@ -61,6 +62,7 @@ def begin(resolved: Resolved, name: str | None, asked: Asked) -> RunFolder:
     if name in (".", "..") or "/" in name:
         raise UsageError([f"--run: {name} must be a plain name, such as before"])
     rows = golden_rows(asked.golden)
+    _check_target(resolved, asked.target)
     if not any(asked.segment_by in _keys(row) for row in rows):
         raise UsageError([f"--by: no row of {asked.golden} has the key {asked.segment_by}"])
     run = EvalRun(
@@ -135,7 +137,7 @@ async def complete(
     report = await asyncio.to_thread(summary, run, rows)
     folder.finish(report)
     if store:
-        await _store(resolved, run, rows, report, metrics)
+        await send_evaluation(resolved, EvalRecord(run=run, rows=rows, summary=report))
     return report
 
 
@@ -187,30 +189,34 @@ class PatientJudge:
         await self._judge.close()
 
 
-async def _store(
-    resolved: Resolved,
-    run: EvalRun,
-    rows: list[EvalRow],
-    report: dict[str, Any],
-    metrics: Metrics,
-) -> None:
-    store = await open_store(resolved.config, metrics)
-    try:
-        await store.write_evaluation(run, rows, report)
-    finally:
-        await store.close()
+def _check_target(resolved: Resolved, place: str) -> None:
+    """Raise what `_target` would, before anything is made."""
+    if _is_address(place):
+        _token(resolved)
+    else:
+        results_file(Path(place), resolved.config.evaluation.target.response)
 
 
 def _target(resolved: Resolved, place: str) -> Target:
     config = resolved.config.evaluation.target
-    if not place.startswith(("http://", "https://")):
-        return results_file(Path(place), config.response)
-    token = None
-    if config.token_env is not None and not (token := os.environ.get(config.token_env)):
+    if _is_address(place):
+        return HttpTarget(place, config, _token(resolved))
+    return results_file(Path(place), config.response)
+
+
+def _is_address(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+def _token(resolved: Resolved) -> str | None:
+    variable = resolved.config.evaluation.target.token_env
+    if variable is None:
+        return None
+    if not (token := os.environ.get(variable)):
         raise UsageError(
-            [f"evaluation.target.token_env: the environment variable {config.token_env} is not set"]
+            [f"evaluation.target.token_env: the environment variable {variable} is not set"]
         )
-    return HttpTarget(place, config, token)
+    return token
 
 
 def _fingerprint(resolved: Resolved, tier: Tier) -> str:

@@ -75,6 +75,15 @@ def build_review(
             raise HTTPException(400, str(err)) from err
         return JSONResponse({"stored": stored})
 
+    async def evaluations(request: Request) -> Response:
+        now = datetime.now(UTC)
+        try:
+            parts = await _json_array(request)
+            stored = [await reports.accept_evaluation(part, now) for part in parts]
+        except MalformedPayload as err:
+            raise HTTPException(400, str(err)) from err
+        return JSONResponse({"stored": sum(stored)})
+
     async def healthz(_: Request) -> Response:
         loops = stalled()
         told = {"ok": not loops, "stalled": loops, "agent": agent_id}
@@ -88,6 +97,7 @@ def build_review(
         routes=[
             Route("/", page),
             Route("/api/labels", labels, methods=["POST"]),
+            Route("/api/evaluations", evaluations, methods=["POST"]),
             Route("/api/{name}", report),
             Route("/healthz", healthz),
             Route("/readyz", readyz),

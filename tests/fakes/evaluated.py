@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from collector.evaluation.folder import FinishedRun
-from sinks.evaluation import EvalRow, EvalRun
+from collector.model_evaluation import EvalRow, EvalRun
 
 Scores = Mapping[str, Sequence[float]]
 """Values by measure, one per question."""

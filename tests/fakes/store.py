@@ -12,6 +12,7 @@ import msgspec
 from collector.errors import DependencyError
 from collector.labels import Label
 from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
+from collector.model_evaluation import EvalRecord
 from collector.ports import Known
 from collector.signals import complained_about, is_complaint
 
@@ -61,6 +62,7 @@ class MemoryStore:
         self.signals: dict[str, Signal] = {}
         self.calibrations: list[Calibration] = []
         self.labels: dict[tuple[str, str, str], Label] = {}
+        self.evaluations: list[EvalRecord] = []
         self.states: dict[str, tuple[int, bytes]] = {}
         self.results: dict[str, list[dict[str, Any]]] = {}
         self.writes = 0
@@ -117,6 +119,10 @@ class MemoryStore:
             == (content_hash, fingerprint, "judged")
         )
         return max(found, key=_rank, default=None)
+
+    async def write_evaluation(self, record: EvalRecord, at: datetime) -> None:
+        """See `Store.write_evaluation`."""
+        self._write(lambda: self.evaluations.append(record))
 
     async def write_signals(self, rows: Sequence[Signal]) -> None:
         """See `Store.write_signals`."""

@@ -10,7 +10,7 @@ from collector.evaluation.answers import Answer
 from collector.evaluation.measures import measure
 from collector.model import Document
 from scorers.lexical import LexicalJudge
-from sinks.evaluation import EvalRow
+from collector.model_evaluation import EvalRow
 from sinks.golden_file import GoldenRow
 
 SSO = GoldenRow(

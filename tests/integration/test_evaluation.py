@@ -1,0 +1,167 @@
+"""Golden runs from the command line: the README's commands, recorded answers, the store."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import collector.demo
+from collector.cli import app
+from collector.demo.assistant import Assistant
+from collector.demo.retrieval import Hit
+from collector.errors import UsageError
+from scorers.lexical import FINGERPRINT
+from sinks import golden_file
+from tests.fakes.assistants import AssistantServer
+from tests.fakes.openai_server import refused_port
+from tests.processes import AgentProcess
+from tests.readme_tables import README
+
+GOLDEN = Path(collector.demo.__file__).parent / "golden.yaml"
+STORED = """
+import json, sys
+from sinks.connection import READER_SETTINGS, connect
+client = connect(f"chdb://{sys.argv[1]}", READER_SETTINGS)
+rows = client.query(
+    "SELECT question_id, segment, diagnosis, measures, failures FROM eval_rows FINAL "
+    "WHERE run_id = {run:String} ORDER BY question_id", parameters={"run": sys.argv[2]})
+runs = client.query("SELECT run_id, fingerprint, summary FROM eval_runs FINAL")
+print(json.dumps({"rows": list(rows.named_results()), "runs": list(runs.named_results())}))
+client.close()
+"""
+
+
+def groundwatch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "collector", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def stored(folder: Path, run: str) -> dict[str, Any]:
+    """Read what the store holds, in a process of its own: the engine serves one folder."""
+    script = [sys.executable, "-c", STORED, str(folder.resolve()), run]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def documents(hits: Sequence[Hit]) -> list[dict[str, str]]:
+    return [
+        {"document_id": hit.page.page_id, "title": hit.page.title, "text": hit.page.text}
+        for hit in hits
+    ]
+
+
+def respond(assistant: Assistant, body: dict[str, Any]) -> dict[str, Any]:
+    given = assistant.answer(body["question"])
+    return {"answer": given.answer, "documents": documents(given.context)}
+
+
+def commands_of_the_readme() -> list[list[str]]:
+    (section,) = re.findall(
+        r"## Golden set and releases\n.*?```bash\n(.*?)```", README.read_text(), re.DOTALL
+    )
+    return [shlex.split(line)[1:] for line in section.splitlines()]
+
+
+def test_the_commands_of_the_readme_tell_the_mended_assistant_from_the_planted_one(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(GOLDEN, tmp_path / "golden.yaml")
+    questions = len(golden_file.load(GOLDEN))
+    assistant = Assistant()
+    with AssistantServer(lambda body: respond(assistant, body)) as server:
+        eval_before, eval_after, compare, gate = (
+            [word.replace("http://127.0.0.1:8000/ask", server.url) for word in words]
+            for words in commands_of_the_readme()
+        )
+        before = groundwatch(tmp_path, *eval_before)
+        assistant = Assistant(fixed=True)
+        after = groundwatch(tmp_path, *eval_after)
+        assert server.asked.total() == 2 * questions
+    assert (before.returncode, after.returncode) == (0, 0), before.stderr + after.stderr
+    assert "a stand-in that compares words" in before.stdout
+    compared = groundwatch(tmp_path, *compare)
+    assert re.search(r"^correctness .* better$", compared.stdout, re.MULTILINE), compared.stdout
+    passed = groundwatch(tmp_path, *gate)
+    assert (passed.returncode, passed.stdout.splitlines()[0]) == (0, "passed")
+    command, old, new = gate
+    blocked = groundwatch(tmp_path, command, new, old)
+    assert (blocked.returncode, blocked.stdout.splitlines()[0]) == (1, "blocked")
+    assert "correctness went from 1.000" in blocked.stdout
+
+
+def test_a_run_goes_to_the_agent_that_holds_the_store(tmp_path: Path) -> None:
+    rows = golden_file.load(GOLDEN)
+    assistant = Assistant(fixed=True)
+    answers = [{"id": row.id, **respond(assistant, {"question": row.question})} for row in rows]
+    answers[0] = {"id": rows[0].id}
+    results = tmp_path / "answers.jsonl"
+    results.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    with AgentProcess(tmp_path, {}) as agent:
+        words = ("eval", str(GOLDEN), "--results", str(results), "--run", "nightly", "--json")
+        done = agent.run_command(*words)
+        assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    found = stored(tmp_path / "data" / "clickhouse", "nightly")
+    assert [row["question_id"] for row in found["rows"]] == sorted(row.id for row in rows)
+    by_id = {row["question_id"]: row for row in found["rows"]}
+    unanswerable = next(row for row in rows if not row.answerable)
+    assert by_id[unanswerable.id]["measures"]["refusal"] == 1.0
+    assert "recall@5" not in by_id[unanswerable.id]["measures"]
+    assert by_id[rows[0].id]["failures"]["faithfulness"] == "no_answer"
+    (run,) = found["runs"]
+    assert (run["run_id"], run["fingerprint"]) == ("nightly", FINGERPRINT)
+    assert json.loads(run["summary"])["questions"] == report["questions"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("eval golden.yaml", "either --target or --results"),
+        ("eval none.yaml --target http://127.0.0.1:1/", "none.yaml"),
+        ("eval golden.yaml --target 127.0.0.1:1", "--target"),
+        ("eval golden.yaml --results none.jsonl", "none.jsonl"),
+        ("eval golden.yaml --target http://h/ --run a/b", "--run"),
+        ("eval golden.yaml --target http://h/ --by topic", "--by"),
+        ("eval golden.yaml --resume before", "--resume"),
+        ("eval --resume none", "no run is there"),
+        ("compare one two", "no run is there"),
+    ],
+)
+def test_wrong_use_is_named_with_its_cure(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(GOLDEN, tmp_path / "golden.yaml")
+    monkeypatch.chdir(tmp_path)
+    error = CliRunner().invoke(app, shlex.split(words)).exception
+    assert isinstance(error, UsageError)  # exit code 2
+    assert said in str(error)
+    assert not (tmp_path / "groundwatch-data").exists()  # nothing was begun
+
+
+def test_an_assistant_that_is_down_ends_the_run_which_can_be_resumed(tmp_path: Path) -> None:
+    (tmp_path / "golden.yaml").write_text("- question: Who?\n  segment: lookup\n")
+    (tmp_path / "fast.yaml").write_text("evaluation: {target: {max_retries: 0}}\n")
+    url = f"http://127.0.0.1:{refused_port()}/ask"
+    options = ("--run", "a", "-c", "fast.yaml")
+    down = groundwatch(tmp_path, "eval", "golden.yaml", "--target", url, *options)
+    assert (down.returncode, "is it running" in down.stderr) == (3, True)
+    (tmp_path / "golden.yaml").write_text("- question: Who was it?\n  segment: lookup\n")
+    changed = groundwatch(tmp_path, "eval", "--resume", "a", "-c", "fast.yaml")
+    assert (changed.returncode, "start a new run" in changed.stderr) == (2, True)
