@@ -10,6 +10,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge
 
 from collector.model import Judgement, JudgeTask, RagRequest, StoredRequest
+from collector.quality import QualityCounters
 from collector.telemetry import BoundedLabel, Metrics
 
 
@@ -19,6 +20,7 @@ class Accounting:
     def __init__(self, metrics: Metrics, fingerprint: str, max_services: int = 50) -> None:
         self._metrics = metrics
         self._fingerprint = fingerprint
+        self.quality = QualityCounters(metrics.quality)
         self._announced: set[tuple[str, str]] = set()
         self._service = BoundedLabel(max_services)
         metrics.accounting_difference.set_function(self._difference)
@@ -40,11 +42,7 @@ class Accounting:
         m = self._metrics
         for by_traffic in (m.requests, m.eligible, m.not_sampled, m.judged, m.waiting):
             by_traffic.labels(*labels)
-        for by_judge in (
-            *(m.quality_judged, m.quality_w, m.quality_wl, m.quality_wll),
-            *(m.quality_w2, m.quality_w2l, m.quality_w2ll, m.quality_w_failed),
-        ):
-            by_judge.labels(*labels, self._fingerprint)
+        self.quality.announce((*labels, self._fingerprint))
 
     def stored(self, row: StoredRequest, *, first: bool, newly_eligible: bool) -> None:
         """Count a request that is now durable.
@@ -62,10 +60,18 @@ class Accounting:
                 m.ineligible.labels(*labels, row.ineligible).inc()
         if newly_eligible:
             m.eligible.labels(*labels).inc()
+            h = row.decision.at_first.prediction
+            counted = {"requests": 1.0, "predicted": float(h is not None), "h": _loss(h)}
+            self.quality.add((*labels, self._fingerprint), counted)
             if row.decision.at_first.sampled:
                 m.waiting.labels(*labels).inc()
             else:
                 m.not_sampled.labels(*labels).inc()
+
+    def clustered(self, service: str, segment: str, design_effect: float) -> None:
+        """Export by which factor conversations widen the variance of a service and segment."""
+        labels = (self._service(service), segment, self._fingerprint)
+        self._metrics.design_effect.labels(*labels).set(design_effect)
 
     def carried(self, task: JudgeTask) -> None:
         """Count a task that an earlier process left waiting."""
@@ -76,23 +82,18 @@ class Accounting:
     def finished(self, task: JudgeTask, judgement: Judgement) -> None:
         """Count the durable outcome of a task that was stored or carried."""
         m, labels = self._metrics, self.traffic_labels(task.request)
-        weight = 1.0 / task.probability
+        w, h = 1.0 / task.probability, _loss(task.prediction)
         quality = (*labels, judgement.fingerprint)
         m.waiting.labels(*labels).dec()
         if judgement.score is None:
             m.failed.labels(*labels, judgement.reason or "internal").inc()
-            if judgement.status == "failed":  # an answer without claims leaves nothing to estimate
-                m.quality_w_failed.labels(*quality).inc(weight)
+            if judgement.status == "failed":
+                self.quality.add(quality, {"w_failed": w})
+            else:  # an answer without claims leaves nothing to estimate
+                self.quality.add(quality, {"w_unscored": w, "wh_unscored": w * h})
             return
         m.judged.labels(*labels).inc()
-        loss = 1.0 - judgement.score
-        m.quality_judged.labels(*quality).inc()
-        m.quality_w.labels(*quality).inc(weight)
-        m.quality_wl.labels(*quality).inc(weight * loss)
-        m.quality_wll.labels(*quality).inc(weight * loss * loss)
-        m.quality_w2.labels(*quality).inc(weight * weight)
-        m.quality_w2l.labels(*quality).inc(weight * weight * loss)
-        m.quality_w2ll.labels(*quality).inc(weight * weight * loss * loss)
+        self.quality.add(quality, _sums(w, 1.0 - judgement.score, h))
         for claim in judgement.claims:
             m.claims.labels(*labels, claim.verdict).inc()
 
@@ -100,6 +101,19 @@ class Accounting:
         m = self._metrics
         entered = _sum(m.eligible) + _sum(m.carried_over)
         return entered - sum(_sum(one) for one in (m.not_sampled, m.judged, m.failed, m.waiting))
+
+
+def _loss(prediction: float | None) -> float:
+    """Return 1 - prediction, 0 where there is none."""
+    return 0.0 if prediction is None else 1.0 - prediction
+
+
+def _sums(w: float, l_: float, h: float) -> dict[str, float]:
+    """Return what one judged answer adds to each sum."""
+    sums = {"n": 1.0, "w": w, "wl": w * l_, "wll": w * l_ * l_}
+    sums |= {"w2": w * w, "w2l": w * w * l_, "w2ll": w * w * l_ * l_}
+    sums |= {"wh": w * h, "wlh": w * l_ * h, "whh": w * h * h}
+    return sums | {"w2h": w * w * h, "w2lh": w * w * l_ * h, "w2hh": w * w * h * h}
 
 
 def _sum(metric: Counter | Gauge) -> float:

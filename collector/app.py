@@ -38,6 +38,7 @@ from collector.timing import Clock, Deadline, SystemClock
 from dashboards.faithfulness_watch import FaithfulnessWatch
 from dashboards.reports import SCORER, Reports
 from dashboards.review.app import build_review
+from dashboards.windows import last
 from scorers.covariate import Covariate
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
@@ -53,6 +54,8 @@ from sinks.spend_ledger import SpendLedger
 
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
+_CLUSTERS_SECONDS = 3600.0
+_UNSCRAPED = "unscraped.json"
 _TRUST_SECONDS = 60.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
@@ -163,6 +166,9 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         }
         dead_letters = DeadLetterFile(config.data_dir)
         accounting = Accounting(metrics, judge.fingerprint)
+        metrics.judge_info.labels(judge.fingerprint).set(1)
+        accounting.quality.take_over(config.data_dir / _UNSCRAPED)
+        stack.callback(accounting.quality.hand_over, config.data_dir / _UNSCRAPED)
         reports = Reports(store, judge.fingerprint)
         for service, segment in await reports.known_segments(clock.now()):
             accounting.announce(service, segment)
@@ -216,13 +222,16 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             if review_stream.is_in_use(config)
             else []
         )
-        watch = FaithfulnessWatch(store, judge.fingerprint, config.alerts, metrics, clock)
+        watch = FaithfulnessWatch(
+            store, judge.fingerprint, config.alerts, config.judge.max_wait_hours, metrics, clock
+        )
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
         await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         await stack.enter_async_context(supervisor.task(_trust(reports, metrics)))
         await stack.enter_async_context(supervisor.task(covariate.keep_fitted()))
+        await stack.enter_async_context(supervisor.task(_clusters(reports, accounting, clock)))
         for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         http = _serve(
@@ -234,7 +243,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         grpc = GrpcReceiver(journal, config.receive, metrics, resolved.secrets.ingest_token)
         grpc_port = await grpc.start(config.listen.otlp_grpc)
         stack.push_async_callback(grpc.stop)
-        scrape = _serve(stack, make_asgi_app(metrics.registry), config.listen.metrics, "metrics")
+        exposition = accounting.quality.exposed(make_asgi_app(metrics.registry))
+        scrape = _serve(stack, exposition, config.listen.metrics, "metrics")
         review = _serve(
             stack,
             build_review(
@@ -358,6 +368,18 @@ async def _trust(reports: Reports, metrics: Metrics) -> None:
             trust = (await reports.trust())["trust"]
             metrics.judge_trusted.labels(reports.fingerprint).set(trust == "calibrated")
         await asyncio.sleep(_TRUST_SECONDS)
+
+
+async def _clusters(reports: Reports, accounting: Accounting, clock: Clock) -> None:
+    """Export every hour how much the conversations of the last day widen the variance."""
+    while True:
+        now = clock.now()
+        try:
+            for where, factor in (await reports.design_effects(last("24h", now))).items():
+                accounting.clustered(*where, factor)
+        except DependencyError as err:
+            log.warning("design_effect_failed", error=type(err).__name__)
+        await asyncio.sleep(_CLUSTERS_SECONDS)
 
 
 async def _retention(store: ClickHouseStore, config: Config, clock: Clock) -> None:

@@ -25,6 +25,28 @@ from prometheus_client.metrics import MetricWrapperBase
 PREFIX = "groundwatch_"
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 _LABEL_LENGTH = 100
+# The sums of `scorers.stats.ppi.PpiSums` by their names there: l = 1 - score, h = 1 - prediction.
+QUALITY = (
+    ("n", "judged", "Judged answers (n)."),
+    ("w", "weight", "Sum of weights w = 1/p."),
+    ("wl", "weighted_loss", "Sum of wl, with l = 1-score."),
+    ("wll", "weighted_loss_squared", "Sum of wl²."),
+    ("w2", "squared_weight", "Sum of w²."),
+    ("w2l", "squared_weight_loss", "Sum of w²l."),
+    ("w2ll", "squared_weight_loss_squared", "Sum of w²l²."),
+    ("w_failed", "failed_weight", "Weight of failures."),
+    ("requests", "requests", "Eligible requests, judged or not."),
+    ("predicted", "predicted", "Those of them with a prediction of their score."),
+    ("h", "predicted_loss", "Sum of h over these, with h = 1-prediction."),
+    ("wh", "weighted_predicted_loss", "Sum of wh."),
+    ("wlh", "weighted_loss_predicted_loss", "Sum of wlh."),
+    ("whh", "weighted_predicted_loss_squared", "Sum of wh²."),
+    ("w2h", "squared_weight_predicted_loss", "Sum of w²h."),
+    ("w2lh", "squared_weight_loss_predicted_loss", "Sum of w²lh."),
+    ("w2hh", "squared_weight_predicted_loss_squared", "Sum of w²h²."),
+    ("w_unscored", "unscored_weight", "Weight of answers without a claim."),
+    ("wh_unscored", "unscored_weighted_predicted_loss", "Sum of wh of these."),
+)
 _M = TypeVar("_M", bound=MetricWrapperBase)
 
 # They would be a series of their own beside each counter, which nothing here reads.
@@ -120,16 +142,14 @@ class Metrics:
             "Eligible and carried over, less not sampled, judged, failed and waiting. Always 0.",
         )
 
-        self.quality_judged = c("faithfulness_judged", "Judged answers (n).", quality)
-        self.quality_w = c("faithfulness_weight", "Sum of weights w = 1/p.", quality)
-        self.quality_wl = c("faithfulness_weighted_loss", "Sum of w(1-score).", quality)
-        self.quality_wll = c("faithfulness_weighted_loss_squared", "Sum of w(1-score)².", quality)
-        self.quality_w2 = c("faithfulness_squared_weight", "Sum of w².", quality)
-        self.quality_w2l = c("faithfulness_squared_weight_loss", "Sum of w²(1-score).", quality)
-        self.quality_w2ll = c(
-            "faithfulness_squared_weight_loss_squared", "Sum of w²(1-score)².", quality
+        self.quality = {
+            key: c(f"faithfulness_{name}", text, quality) for key, name, text in QUALITY
+        }
+        self.design_effect = g(
+            "faithfulness_design_effect",
+            "Factor of the variance by which conversations of the last day cluster.",
+            quality,
         )
-        self.quality_w_failed = c("faithfulness_failed_weight", "Weight of failures.", quality)
         self.claims = c("claims", "Claims of judged answers by verdict.", [*traffic, "verdict"])
 
         self.review_judgements = c(
@@ -182,35 +202,9 @@ class Metrics:
         )
         self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
         self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
-        self.judge_calls = c("judge_calls", "Calls to the judging model by outcome.", ["outcome"])
-        self.judge_seconds = h("judge_seconds", "Duration of one judgement.")
-        self.judge_tokens = c("judge_tokens", "Tokens of the judge.", ["kind"])
-        self.judge_cost = c("judge_cost_usd", "US dollars spent on judging.")
-        self.judge_reused = c("judge_reused", "Judgements taken over from identical content.")
-        self.judge_postponed = c(
-            "judge_postponed", "Judgements put off until endpoint or budget allow.", ["cause"]
+        self.judge_info = g(
+            "judge_info", "1 for the judge at work; another label is another judge.", ["judge"]
         )
-        self.endpoint_down = g(
-            "judge_endpoint_down", "1 while an endpoint is only tried now and then.", ["endpoint"]
-        )
-        self.endpoint_calls_capacity = g(
-            "judge_endpoint_calls_capacity",
-            "Calls at once, as many as the endpoint bears.",
-            ["endpoint"],
-        )
-        self.spend_today = g(
-            "judge_spend_today_usd", "US dollars spent or set aside in this UTC day."
-        )
-        self.spend_today_capacity = g(
-            "judge_spend_today_usd_capacity", "daily_budget_usd, +Inf without one."
-        )
-        self.spend_remaining = g("judge_spend_remaining_usd", "What is left of it.")
-        self.spend_forecast = g(
-            "judge_spend_forecast_usd",
-            "What the UTC day will have cost at the pace of the last hour.",
-        )
-        self.judge_in_flight = g("judge_in_flight", "Judgements under way.")
-        self.judge_in_flight_capacity = g("judge_in_flight_capacity", "Bound of judgements.")
         self.judge_trusted = g(
             "judge_trusted", "1 if enough human labels agree with the judge, else 0.", ["judge"]
         )

@@ -6,14 +6,29 @@ import asyncio
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
+from ruamel.yaml import YAML
 
+from collector.config import StoreConfig
+from collector.telemetry import Metrics
+from dashboards import prometheus_rules
+from dashboards.estimates import sums_of
+from scorers.lexical import FINGERPRINT
+from scorers.stats import ppi
+from scorers.stats.ppi import PpiSums
+from scorers.stats.weighted import Estimate
+from sinks.clickhouse import ClickHouseStore
 from tests.bench.end_to_end import send
 from tests.bench.load import bodies
+from tests.known_means import Planted, plant
+from tests.known_means import bodies as planted_bodies
 from tests.processes import AgentProcess
 from tests.prometheus_server import Prometheus
 from tests.readme_tables import README
@@ -83,3 +98,90 @@ def test_the_exposition_passes_promtool(agent: AgentProcess) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "_created" not in exposition
+
+
+def test_two_replicas_and_a_restart_give_the_estimate_of_clickhouse(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    """Each replica has a store of its own; one is restarted with counts that nobody scraped."""
+    traffic = plant(requests=240, segments=2)
+    first, second = (replica(tmp_path / name, free_port()) for name in ("first", "second"))
+    with ExitStack() as stack:
+        for agent in (first, second):
+            stack.enter_context(agent)
+        prometheus = stack.enter_context(
+            Prometheus(tmp_path, [target(first), target(second)], hourly_rules(tmp_path))
+        )
+        for start in range(0, len(traffic), 80):
+            judge_all(first, traffic[start : start + 40])
+            judge_all(second, traffic[start + 40 : start + 80])
+            if start == 240:
+                second.stop()
+                second.start()
+        # Two scrapes bring the last counts, and a round of the rules what follows from them.
+        time.sleep(5)
+        shown = {
+            (quantity, found["metric"]["segment"]): float(found["value"][1])
+            for quantity in ("mean", "low", "high", "n_eff")
+            for found in prometheus.query(f"segment:groundwatch_faithfulness_{quantity}:1h")
+        }
+    stored = asyncio.run(estimates_of(first, second))
+    assert len(stored) == 2
+    for segment, estimate in stored.items():
+        assert shown["mean", segment] == pytest.approx(estimate.mean, abs=0.005)
+        assert shown["low", segment] == pytest.approx(estimate.low, abs=0.01)
+        assert shown["high", segment] == pytest.approx(estimate.high, abs=0.01)
+        assert shown["n_eff", segment] == pytest.approx(estimate.n_eff, rel=0.05)
+        assert estimate.n_eff > 100
+
+
+def replica(folder: Path, port: int) -> AgentProcess:
+    """Return an agent that keeps its address for scrapes over a restart."""
+    folder.mkdir()
+    rules = {"rules": [{"name": "by attribute", "attribute": "segment"}]}
+    return AgentProcess(
+        folder,
+        {
+            "assembler": {"quiet_seconds": 0.3},
+            "sampling": {"rate": 0.6},
+            "segments": rules,
+            "listen": {"metrics": f"127.0.0.1:{port}"},
+        },
+    )
+
+
+def judge_all(agent: AgentProcess, traffic: Sequence[Planted]) -> None:
+    """Send traffic; return as soon as all of it is judged."""
+    before = agent.totals()["requests"]
+    asyncio.run(send(agent.urls["otlp_http"], list(planted_bodies(traffic))))
+    deadline = time.monotonic() + 60
+    while (totals := agent.totals())["requests"] < before + len(traffic) or totals["waiting"]:
+        assert time.monotonic() < deadline, totals
+        time.sleep(0.05)
+
+
+def hourly_rules(folder: Path) -> Path:
+    """Write the rules of the hourly window, evaluated every second."""
+    (hourly,) = (g for g in prometheus_rules.rules()["groups"] if g["name"].endswith("-1h"))
+    path = folder / "rules.yml"
+    YAML(typ="safe", pure=True).dump({"groups": [hourly | {"interval": "1s"}]}, path)
+    return path
+
+
+async def estimates_of(*agents: AgentProcess) -> dict[str, Estimate]:
+    """Return the estimate by segment over the stores of all agents together."""
+    added: dict[str, PpiSums] = {}
+    window = {
+        "since": datetime.now(UTC) - timedelta(hours=1),
+        "until": datetime.now(UTC),
+        "segment": "",
+        "scorer": "faithfulness",
+        "fingerprint": FINGERPRINT,
+    }
+    for agent in agents:
+        url, metrics = f"chdb://{agent.data_dir / 'clickhouse'}", Metrics(CollectorRegistry())
+        store = await ClickHouseStore.open(url, StoreConfig(), metrics)
+        for row in await store.rows("estimate_sums", window):
+            added[row["segment"]] = added.get(row["segment"], PpiSums()) + sums_of(row)
+        await store.close()
+    return {segment: ppi.estimate(sums) for segment, sums in added.items()}

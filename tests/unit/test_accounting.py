@@ -56,6 +56,8 @@ def test_a_request_moves_from_waiting_to_judged_with_its_weight(metrics: Metrics
     accounting.finished(TASK, judgement(0.75))
     assert value(metrics, "requests_waiting", **labels) == 0
     assert value(metrics, "requests_judged_total", **labels) == 1
+    accounting.quality.scrape()
+    accounting.quality.scrape()
     # w = 1 / 0.25 = 4, loss = 0.25
     quality = {**labels, "judge": "f"}
     assert value(metrics, "faithfulness_weight_total", **quality) == 4
@@ -77,6 +79,8 @@ def test_a_failure_is_counted_with_its_cause_and_is_no_score(
     accounting = Accounting(metrics, "f")
     accounting.stored(row(), first=True, newly_eligible=True)
     accounting.finished(TASK, outcome)
+    accounting.quality.scrape()
+    accounting.quality.scrape()
     labels = {"service": "bot", "segment": "lookup"}
     assert value(metrics, "requests_failed_total", **labels, reason=outcome.reason or "") == 1
     assert value(metrics, "faithfulness_failed_weight_total", **labels, judge="f") == weight
