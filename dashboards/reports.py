@@ -154,12 +154,15 @@ class Reports:
                 for row in ranked
             )
         )
+        shown = [signal["signal_id"] for row in ranked for signal in row["signals"]]
+        comments = {s.signal_id: s.comment for s in await self._store.signals_with(shown)}
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "judge": {"fingerprint": self.fingerprint, **await self.trust()},
             "conversations": [
-                conversation_of(row, rows) for row, rows in zip(ranked, turns, strict=True)
+                conversation_of(row, rows, comments)
+                for row, rows in zip(ranked, turns, strict=True)
             ],
         }
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"(\d{1,5})([mhdw])")
+_EARLIEST_YEAR = 1970
 _A_DAY = ("estimates", "doctor")
 
 
@@ -56,13 +57,13 @@ def chosen(
     if week is not None:
         if since is not None or until is not None:
             raise ValueError("week: stands for both ends; leave since and until out, or the week")
-        return iso_week(week)
+        return _in_range("week", iso_week(week))
     end = now if until is None else _instant("until", until)
     start = default if since is None else since.strip()
     window = last(start, end) if _SPAN.fullmatch(start) else Window(_instant("since", start), end)
     if window.since >= window.until:
         raise ValueError("since: must be before until")
-    return window
+    return _in_range("since", window)
 
 
 def last(text: str, now: datetime) -> Window:
@@ -74,12 +75,12 @@ def last(text: str, now: datetime) -> Window:
     match = _SPAN.fullmatch(text)
     if match is None or int(match[1]) == 0:
         raise ValueError(
-            f"since: {text!r} is not a span of time; write for example 90m, 24h, 7d or 2w"
+            f"since: {_quoted(text)} is not a span of time; write for example 90m, 24h, 7d or 2w"
         )
     try:
         return Window(now - timedelta(**{_UNITS[match[2]]: int(match[1])}), now)
     except OverflowError as err:
-        raise ValueError(f"since: {text!r} reaches back before the year 1") from err
+        raise ValueError(f"since: {_quoted(text)} reaches back before the year 1") from err
 
 
 def iso_week(text: str) -> Window:
@@ -90,13 +91,25 @@ def iso_week(text: str) -> Window:
     """
     match = re.fullmatch(r"(\d{4})-W(\d{2})", text.strip())
     if match is None:
-        raise ValueError(f"week: {text!r} is not a week; write for example 2026-W48")
+        raise ValueError(f"week: {_quoted(text)} is not a week; write for example 2026-W48")
     try:
         monday = date.fromisocalendar(int(match[1]), int(match[2]), 1)
         since = datetime(monday.year, monday.month, monday.day, tzinfo=UTC)
         return Window(since, since + timedelta(weeks=1))
     except (ValueError, OverflowError) as err:
-        raise ValueError(f"week: {text!r}: there is no such week") from err
+        raise ValueError(f"week: {_quoted(text)}: there is no such week") from err
+
+
+def _in_range(name: str, window: Window) -> Window:
+    """Return the window, if the store's times reach back to it and to wider ones."""
+    if window.since.year < _EARLIEST_YEAR:
+        raise ValueError(f"{name}: lies before the year {_EARLIEST_YEAR}")
+    return window
+
+
+def _quoted(text: str) -> str:
+    """Return what was asked for as an error names it: short, however long it is."""
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def _instant(name: str, text: str) -> datetime:
@@ -105,8 +118,11 @@ def _instant(name: str, text: str) -> datetime:
     except ValueError as err:
         span = " nor a span of time such as 24h or 7d" if name == "since" else ""
         raise ValueError(
-            f"{name}: {text!r} is no ISO time such as 2026-11-04T12:00:00Z{span}"
+            f"{name}: {_quoted(text)} is no ISO time such as 2026-11-04T12:00:00Z{span}"
         ) from err
     if instant.tzinfo is None:
         raise ValueError(f"{name}: the zone is missing; end with Z")
-    return instant
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as err:
+        raise ValueError(f"{name}: {_quoted(text)} lies outside the years 1 to 9999") from err

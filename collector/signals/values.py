@@ -13,6 +13,7 @@ import msgspec
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from collector.errors import MalformedPayload
+from collector.plain import plain
 
 MAX_SIGNALS = 10_000
 """Signals in one body."""
@@ -190,7 +191,7 @@ def problems(
     """
     found: dict[str, str] = {}
     for problem in errors:
-        field = str(problem["loc"][0])[:60] if problem["loc"] else ""
+        field = plain(str(problem["loc"][0]))[:60] if problem["loc"] else ""
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = f"unknown key; known are {', '.join(known)}"

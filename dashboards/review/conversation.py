@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collector.model import INFERRED, Claim, Document, RagRequest, Stage
 from scorers.diagnosis import diagnose_online
 
 Row = Mapping[str, Any]
+
+SHOWN_TURNS = 50
+_SHOWN_CHARACTERS = 20_000
+"""Of a question, an answer or a document; some eight pages."""
+_SHOWN_OF_COMMENT = 2_000
 
 # Complaint of users: how a person would say one of it, and several.
 _COMPLAINTS = {
@@ -40,12 +45,15 @@ _FAULTS = {
 }
 
 
-def conversation_of(ranked: Row, turns: Iterable[Row]) -> dict[str, Any]:
-    """Return one conversation of the review.
+def conversation_of(
+    ranked: Row, turns: Sequence[Row], comments: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return one conversation of the review; long ones and long texts cut short.
 
     Args:
         ranked: its row of the query `worst`.
         turns: its rows of the query `conversation`, oldest first.
+        comments: of its signals, by their ids.
     """
     shown = [_turn(row) for row in turns]
     worst = next((turn for turn in shown if turn["trace_id"] == ranked["worst_trace_id"]), None)
@@ -56,14 +64,18 @@ def conversation_of(ranked: Row, turns: Iterable[Row]) -> dict[str, Any]:
         "service": ranked["service"],
         "segment": ranked["segment"],
         "started_at": _iso(ranked["first_at"]),
-        "question": ranked["question"],
-        "answer": ranked["answer"],
+        "question": _cut(ranked["question"]),
+        "answer": _cut(ranked["answer"]),
         "score": worst["score"] if worst else None,
         "diagnosis": worst["diagnosis"] if worst else None,
         "worst_trace_id": ranked["worst_trace_id"],
         "trace_ids": list(ranked["trace_ids"]),
         "turns": shown,
-        "signals": [_signal(signal) for signal in ranked["signals"]],
+        "turns_left_out": turns[0]["turns_total"] - len(turns) if turns else 0,
+        "signals": [
+            _signal(signal, comments.get(signal["signal_id"])) for signal in ranked["signals"]
+        ],
+        "signals_left_out": ranked["signals_total"] - len(ranked["signals"]),
     }
 
 
@@ -72,7 +84,7 @@ def reasons(ranked: Row) -> list[str]:
     said = []
     for complaint, (one, many) in _COMPLAINTS.items():
         if (weight := float(ranked[complaint])) > 0:
-            marks = [mark for mark in ranked["signals"] if mark["complaint"] == complaint]
+            marks = [mark for mark in ranked["marks"] if mark["complaint"] == complaint]
             said.append((weight, _counted(len(marks), one, many) + _sureness(marks)))
     for fault, (unit, one, many) in _FAULTS.items():
         if (weight := float(ranked[fault])) > 0:
@@ -104,8 +116,8 @@ def _turn(row: Row) -> dict[str, Any]:
     return {
         "trace_id": row["trace_id"],
         "started_at": _iso(row["started_at"]),
-        "question": row["question"],
-        "answer": row["answer"],
+        "question": _cut(row["question"]),
+        "answer": _cut(row["answer"]),
         "score": row["score"] if judged else None,
         "reason": None if judged else row["reason"] or row["ineligible"],
         "lexical_score": row["lexical_score"],
@@ -114,7 +126,7 @@ def _turn(row: Row) -> dict[str, Any]:
         "flags": list(row["flags"]),
         "citations": list(row["citations"]),
         "claims": claims,
-        "documents": documents,
+        "documents": [{**document, "text": _cut(document["text"])} for document in documents],
         "diagnosis": {
             "name": diagnosis.name,
             "cause": diagnosis.cause,
@@ -138,8 +150,13 @@ def _request(row: Row, documents: list[dict[str, Any]]) -> RagRequest:
     )
 
 
-def _signal(signal: Row) -> dict[str, Any]:
-    return {**signal, "occurred_at": _iso(signal["occurred_at"])}
+def _signal(signal: Row, comment: str | None) -> dict[str, Any]:
+    shown = _cut(comment, _SHOWN_OF_COMMENT)
+    return {**signal, "occurred_at": _iso(signal["occurred_at"]), "comment": shown}
+
+
+def _cut(text: str | None, length: int = _SHOWN_CHARACTERS) -> str | None:
+    return text if text is None or len(text) <= length else f"{text[:length]}…"
 
 
 def _iso(instant: Any) -> str | None:

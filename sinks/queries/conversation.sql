@@ -1,18 +1,32 @@
--- Everything about one conversation: a row per request, oldest first.
+-- Everything about one conversation: a row per request, oldest first; of a long one the requests
+-- nearest to its worst in time.
 --
 -- Parameters
 --   conversation    a conversation id, or the trace id of a request without one
+--   worst           the trace id of its worst request
+--   turns           most requests returned
 --   fingerprint     whose judgement to show
 --
 -- Columns: the request by its newest version with `documents` as tuples; `judgement_status`
 -- ('' while there is none), `score`, `reason`, `judged_at`, `judged_version`, `claims`; `signals`
--- on this request and `conversation_signals` on the conversation as a whole, oldest first.
+-- on this request and `conversation_signals` on the conversation as a whole, the oldest 50 of
+-- each; `turns_total`, how many requests there are.
 WITH
 {{ current_signals }},
-places AS (
+all_places AS (
   SELECT filed_at, trace_id FROM requests WHERE conversation_id = {conversation:String}
   UNION DISTINCT
   SELECT filed_at, trace_id FROM requests WHERE trace_id = {conversation:String}
+),
+places AS (
+  SELECT filed_at, trace_id, count() OVER () AS turns_total
+  FROM all_places
+  ORDER BY
+    trace_id = {worst:String} DESC,
+    abs(dateDiff('microsecond', filed_at,
+      (SELECT max(filed_at) FROM all_places WHERE trace_id = {worst:String}))),
+    trace_id
+  LIMIT {turns:UInt32}
 ),
 newest AS (
   SELECT *, {{ documents }} AS documents, {{ stages }} AS stages, {{ request_keys }} AS keys
@@ -35,8 +49,9 @@ links AS (
 shown AS (
   SELECT
     trace_id,
-    arraySort(signal -> signal.3, groupUniqArrayIf(signal, direct)) AS signals,
-    arraySort(signal -> signal.3, groupUniqArrayIf(signal, NOT direct)) AS conversation_signals
+    arraySlice(arraySort(signal -> signal.3, groupUniqArrayIf(signal, direct)), 1, 50) AS signals,
+    arraySlice(arraySort(signal -> signal.3, groupUniqArrayIf(signal, NOT direct)), 1, 50)
+      AS conversation_signals
   FROM hits
   GROUP BY trace_id
 )
@@ -75,8 +90,10 @@ SELECT
   verdicts.request_version AS judged_version,
   verdicts.claims AS claims,
   shown.signals AS signals,
-  shown.conversation_signals AS conversation_signals
+  shown.conversation_signals AS conversation_signals,
+  places.turns_total AS turns_total
 FROM newest
+INNER JOIN places USING (trace_id)
 LEFT JOIN verdicts USING (trace_id)
 LEFT JOIN shown USING (trace_id)
 WHERE newest.conversation_id = {conversation:String} OR newest.trace_id = {conversation:String}

@@ -22,9 +22,12 @@
 -- A signal that was inferred counts its confidence times that, and nothing beside one of the same
 -- kind that was sent. A signal that was taken back counts nothing. Conversations with a badness of 0 are left out.
 --
+-- Of the signals on one request 100 count, of those on a conversation as a whole 25.
+--
 -- Also: trace_ids and questions of the conversation in order of time (100 at most), and of its
 -- worst request all that a reviewer reads: question, answer, documents, claims, score, ...;
--- `signals` are those of the whole conversation.
+-- `signals` are the first 50 of the whole conversation, complaints before others, in order of time;
+-- `signals_total` says how many there are, `marks` (complaint, source, confidence) of each one.
 WITH
 {{ current_signals }},
 newest AS (
@@ -68,7 +71,7 @@ marks AS (
   SELECT
     trace_id,
     sumIf(weight, direct) AS own_weight,
-    groupArray((signal_id, complaint, weight, signal)) AS marks
+    groupArray((signal_id, complaint, weight, signal, cut)) AS marks
   FROM hits
   GROUP BY trace_id
 ),
@@ -116,7 +119,22 @@ ranking AS (
     arraySum(mark -> if(mark.2 = 'regenerate', mark.3, 0), unique_marks) AS regenerate,
     arraySum(mark -> if(mark.2 = 'abandon', mark.3, 0), unique_marks) AS abandon,
     arraySum(mark -> if(mark.2 = 'repeated_clicks', mark.3, 0), unique_marks) AS repeated_clicks,
-    arraySort(signal -> signal.3, arrayMap(mark -> mark.4, unique_marks)) AS signals,
+    arraySort(
+      signal -> signal.3,
+      arraySlice(
+        arraySort(
+          signal -> (signal.complaint = '', signal.3), arrayMap(mark -> mark.4, unique_marks)
+        ),
+        1, 50
+      )
+    ) AS signals,
+    length(unique_marks)
+      + arraySum(cut -> cut.2, arrayDistinct(arrayMap(mark -> mark.5, unique_marks)))
+      AS signals_total,
+    CAST(
+      arrayMap(mark -> (mark.2, mark.4.source, mark.4.confidence), unique_marks),
+      'Array(Tuple(complaint String, source String, confidence Nullable(Float64)))'
+    ) AS marks,
     worst.1 AS worst_trace_id,
     worst.3 AS contradicted,
     worst.4 AS unsupported,

@@ -212,10 +212,11 @@ async def test_readers_join_signal_and_request_whichever_came_first(
     worst = await clickhouse.rows("worst", around(AT) | {"segment": "", "limit": 1000})
     (found,) = [one for one in worst if one["conversation"] == conversation]
     assert found["thumbs_down"] == 3.0
-    assert [s["comment"] for s in found["signals"]] == ["old price"]
+    assert [s["signal_id"] for s in found["signals"]] == [said.signal_id]
 
     (turn,) = await clickhouse.rows(
-        "conversation", {"conversation": conversation, "fingerprint": "current"}
+        "conversation",
+        {"conversation": conversation, "worst": "", "turns": 50, "fingerprint": "current"},
     )
     where = "conversation_signals" if field == "conversation_id" else "signals"
     assert [s["signal_id"] for s in turn[where]] == [said.signal_id]

@@ -146,7 +146,12 @@ async def kinds_found(data_dir: Path, traces: dict[str, Told]) -> dict[str, list
     found: dict[str, list[str]] = {}
     try:
         for case, told in traces.items():
-            asked = {"conversation": told.conversation_id, "fingerprint": ""}
+            asked = {
+                "conversation": told.conversation_id,
+                "worst": "",
+                "turns": 50,
+                "fingerprint": "",
+            }
             for turn in await store.rows("conversation", asked):
                 signals = [*turn["signals"], *turn["conversation_signals"]]
                 found[case] = [signal["kind"] for signal in signals]

@@ -19,7 +19,7 @@ def mark(complaint: str, confidence: float | None = None) -> dict[str, Any]:
 
 
 def ranked(*marks: dict[str, Any], **weights: float) -> dict[str, Any]:
-    return dict.fromkeys(COMPONENTS, 0.0) | weights | {"signals": list(marks)}
+    return dict.fromkeys(COMPONENTS, 0.0) | weights | {"marks": list(marks)}
 
 
 def test_an_inferred_signal_says_how_sure_it_is() -> None:

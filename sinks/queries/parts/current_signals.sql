@@ -1,12 +1,13 @@
 current_signals AS (
   -- Each signal once, by its latest word; one that was taken back counts nothing. `keys` are the
-  -- things it may hang on: trace, span, response, message, conversation.
+  -- things it may hang on: trace, span, response, message, conversation. Comments are left out: a
+  -- signal meets each request of its conversation, and they would fill the memory.
   SELECT
     signal_id, kind, occurred_at, sentiment, source,
     CAST(
-      (signal_id, kind, occurred_at, value, sentiment, comment, document_id, source, complaint,
+      (signal_id, kind, occurred_at, value, sentiment, document_id, source, complaint,
        confidence, reason),
-      'Tuple(signal_id String, kind String, occurred_at DateTime64(6, \'UTC\'), value Nullable(Float64), sentiment Int8, comment Nullable(String), document_id Nullable(String), source String, complaint String, confidence Nullable(Float64), reason Nullable(String))'
+      'Tuple(signal_id String, kind String, occurred_at DateTime64(6, \'UTC\'), value Nullable(Float64), sentiment Int8, document_id Nullable(String), source String, complaint String, confidence Nullable(Float64), reason Nullable(String))'
     ) AS signal,
     multiIf(
       kind = 'thumbs_down' OR (kind = 'thumbs_up' AND sentiment < 0), 'thumbs_down',
