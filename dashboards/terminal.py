@@ -26,7 +26,7 @@ def print_estimates(report: Row, console: Console) -> None:
     console.print()
     _print_table(rows, ("requests", *WHERE), _whereabouts, console)
     console.print(f"requests = {' + '.join(WHERE)}", style="dim")
-    for line in why(report["total"]):
+    for line in (*why(report["total"]), *notes(report)):
         console.print(_shown(line), style="dim")
     judge = report["judge"]
     told = f"judge {judge['fingerprint']}: {judge['trust']} ({judge['reason']})"
@@ -74,6 +74,34 @@ def why(row: Row) -> list[str]:
         for place in ("ineligible", "failed")
         if (found := sorted(row[place].items(), key=lambda pair: -pair[1]))
     ]
+
+
+def notes(report: Row) -> list[str]:
+    """Say what else there is to know of the estimates, one line each."""
+    rows = [*report["segments"], {"segment": "all", **report["total"]}]
+    lines = [
+        f"{row['segment']}: too few in this window; {found['window']}: "
+        f"{point(found)}, {interval(found)}"
+        for row in rows
+        if (found := row["wider"]) is not None
+    ]
+    lines += [
+        f"{row['segment']}: with the answers that could not be judged, between "
+        f"{row['bounds'][0]:.3f} and {row['bounds'][1]:.3f}"
+        for row in rows
+        if row["bounds"][0] is not None
+    ]
+    lines += [
+        f"{change['at'][:16]}: another judge, {change['fingerprint']} after {change['previous']}"
+        for change in report["judge_changes"]
+    ]
+    covariate = report["covariate"]
+    state = (
+        f"used, learned from {covariate['n']} judged requests"
+        if covariate["state"] == "on"
+        else f"not used: {covariate['reason']}"
+    )
+    return [*lines, f"predictions by the local score: {state}"]
 
 
 def interval(row: Row) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dashboards.review.render import render
-from dashboards.terminal import print_estimates, whereabouts, why
+from dashboards.terminal import notes, print_estimates, whereabouts, why
 
 ROW: dict[str, Any] = {
     "requests": 120,
@@ -22,12 +22,16 @@ ROW: dict[str, Any] = {
     "estimate": 0.912,
     "low": 0.834,
     "high": 0.968,
-    "display": "ok",
+    "display": "normal",
+    "wider": None,
+    "bounds": [None, None],
 }
 PLACES = ["120", "20", "60", "31", "4", "5"]
 JUDGE = {"fingerprint": "lexical/1", "trust": "uncalibrated", "reason": "no labels"}
 REPORT: dict[str, Any] = {
     "judge": JUDGE,
+    "judge_changes": [],
+    "covariate": {"state": "on", "n": 412, "reason": None},
     "accounting_ok": True,
     "total": ROW,
     "segments": [{"segment": "s" * 60, **ROW}],
@@ -53,6 +57,31 @@ def test_reasons_are_told_the_most_frequent_first() -> None:
     assert why(ROW) == ["ineligible: no answer 13, no context 7", "failed: refused 3, timeout 2"]
     assert why({**ROW, "failed": {}, "ineligible": {}}) == []
     assert "failed: refused 3, timeout 2" in shown(REPORT)
+
+
+def test_a_wider_window_is_named_where_too_little_was_judged() -> None:
+    wider = {"window": "7d", "estimate": 0.875, "low": 0.8, "high": 0.925, "display": "normal"}
+    few = ROW | {"segment": "refunds", "display": "hidden", "estimate": None, "wider": wider}
+    lines = notes(REPORT | {"segments": [few]})
+    assert lines[0] == "refunds: too few in this window; 7d: 0.875, 0.800–0.925"
+
+
+def test_failures_another_judge_and_predictions_are_told() -> None:
+    change = {"at": "2026-11-20T10:30:00+00:00", "fingerprint": "new", "previous": "old"}
+    off = {"state": "off", "n": 0, "reason": "12 judged requests so far"}
+    told = REPORT | {
+        "total": ROW | {"bounds": [0.85, 0.95]},
+        "judge_changes": [change],
+        "covariate": off,
+    }
+    assert notes(told) == [
+        "all: with the answers that could not be judged, between 0.850 and 0.950",
+        "2026-11-20T10:30: another judge, new after old",
+        "predictions by the local score: not used: 12 judged requests so far",
+    ]
+    assert notes(REPORT) == [
+        "predictions by the local score: used, learned from 412 judged requests"
+    ]
 
 
 def test_a_long_name_is_cut_and_never_a_number() -> None:
