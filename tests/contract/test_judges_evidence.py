@@ -39,6 +39,40 @@ async def test_a_long_context_is_split_and_no_document_is_lost() -> None:
         assert all(part in (page.text or "") for part in sent)
 
 
+def crowded(max_characters: int) -> Behaviour:
+    """Refuse prompts longer than this, as a model with a small context does."""
+
+    async def behave(body: fake.Body) -> Any:
+        size = sum(len(message["content"]) for message in body["messages"])
+        refused = size > max_characters
+        return await (fake.context_length_exceeded() if refused else fake.good())(body)
+
+    return behave
+
+
+async def test_a_context_that_the_model_finds_too_long_is_split_until_it_fits() -> None:
+    filler = "Nothing of interest is written on this page, whatever you may ask. "
+    pages = [Document(rank=n, text=filler * 40) for n in range(1, 4)]
+    pages.append(Document(rank=4, text=filler * 150 + "The Pro plan includes SSO."))
+    judgement, server = await judged_by(
+        [], make_request(documents=pages), default=crowded(9_000), max_retries=0
+    )
+    assert judgement.status == "judged"
+    assert [claim.verdict for claim in judgement.claims] == ["SUPPORTED", "NOT_FOUND"]
+    assert judgement.claims[0].document_rank == 4
+    assert judgement.claims[0].quote == "The Pro plan includes SSO."
+    assert len(server.requests) < 15
+
+
+async def test_a_context_that_no_split_makes_fit_fails_and_is_no_score() -> None:
+    pages = [Document(rank=1, text="Nothing of interest is written here. " * 200)]
+    always = fake.context_length_exceeded()
+    judgement, server = await judged_by([fake.good()], make_request(documents=pages), always)
+    assert (judgement.status, judgement.score) == ("failed", None)
+    assert judgement.reason == "context_too_long"
+    assert len(server.requests) < 10
+
+
 async def test_once_supported_a_claim_is_not_paid_for_again() -> None:
     filler = "Nothing of interest is written on this page, whatever you may ask. " * 80
     pages = [PAGES[0], Document(rank=2, text=filler), Document(rank=3, text=filler)]
