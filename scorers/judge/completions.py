@@ -75,7 +75,15 @@ class Completion(msgspec.Struct, frozen=True):
     """What we need of a chat completion. The client's own model checks no types."""
 
     choices: list[_Choice] | None = None
-    usage: TokenCounts | None = None
+    counts: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="usage")
+
+    @property
+    def usage(self) -> TokenCounts | None:
+        """Return the tokens counted, None where that cannot be read: the answer counts anyway."""
+        try:
+            return msgspec.json.decode(self.counts, type=TokenCounts | None, strict=False)
+        except msgspec.DecodeError:
+            return None
 
 
 def read_completion(body: bytes) -> Completion:

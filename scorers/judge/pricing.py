@@ -9,6 +9,7 @@ from collector.model import Usage
 from collector.telemetry import Metrics
 
 _MILLION = 1_000_000
+_MOST_TOKENS = 100 * _MILLION
 
 
 class _CachedTokens(msgspec.Struct, frozen=True):
@@ -30,8 +31,9 @@ class TokenCounts(msgspec.Struct, frozen=True):
 
     @property
     def credible(self) -> bool:
-        """Whether no count is below zero, as some gateways report."""
-        return min(self.prompt_tokens, self.completion_tokens, self.cached_tokens) >= 0
+        """Whether no count is below zero or beyond all contexts, as some gateways report."""
+        counts = (self.prompt_tokens, self.completion_tokens, self.cached_tokens)
+        return all(0 <= count <= _MOST_TOKENS for count in counts)
 
 
 def cost_usd(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -62,6 +64,30 @@ async def test_an_endpoint_that_counts_no_tokens_makes_the_cost_unknown() -> Non
     assert judgement.score == 1.0
     assert judgement.usage.cost_usd is None
     assert judgement.usage.input_tokens == 1000
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        {"prompt_tokens": -5, "completion_tokens": 10},
+        {"prompt_tokens": 10, "completion_tokens": -1},
+        {"prompt_tokens": 10**15, "completion_tokens": 10},
+        {"prompt_tokens": 10**30, "completion_tokens": 10},
+        {"prompt_tokens": 10, "completion_tokens": None},
+        {"prompt_tokens": "many", "completion_tokens": 10},
+        {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": -3}},
+        {"prompt_tokens": 10, "prompt_tokens_details": "none"},
+    ],
+)
+async def test_counts_that_cannot_be_true_are_unknown_and_the_judgement_stands(
+    counted: dict[str, Any],
+) -> None:
+    price = PriceConfig(input_usd_per_mtok=2.0, output_usd_per_mtok=8.0)
+    odd = fake.text('{"claims": ["The Pro plan includes SSO."]}', usage=counted)
+    judgement, _ = await judged_by([odd, TWO_CALLS[1]], prices={"judge-1": price})
+    assert (judgement.status, judgement.score) == ("judged", 1.0)
+    assert judgement.usage.cost_usd is None
+    assert (judgement.usage.input_tokens, judgement.usage.output_tokens) == (1000, 200)
 
 
 async def test_without_a_price_the_cost_is_unknown_not_zero() -> None:
