@@ -402,13 +402,13 @@ def usage_of(body: Body) -> Body:
 def _honest(body: Body) -> Body:
     data = data_of(body)
     if "claims" not in data:
-        return {"claims": _sentences(data["answer"])}
-    sentences = [
+        return {"claims": sentences(data["answer"])}
+    found = [
         (document["number"], sentence)
         for document in data["documents"]
-        for sentence in _sentences(document["text"])
+        for sentence in sentences(document["text"])
     ]
-    return {"verdicts": [_verdict(claim, sentences) for claim in data["claims"]]}
+    return {"verdicts": [_verdict(claim, found) for claim in data["claims"]]}
 
 
 def _verdict(claim: Body, sentences: list[tuple[int, str]]) -> Body:
@@ -427,7 +427,8 @@ def _verdict(claim: Body, sentences: list[tuple[int, str]]) -> Body:
     }
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, as `good()` takes it apart."""
     return [part.strip() for part in re.split(r"(?<=[.!?])\s+|\n+", text) if part.strip()]
 
 
