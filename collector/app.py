@@ -151,7 +151,10 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         store = await open_store(config, metrics)
         stack.push_async_callback(store.close)
         journal = await SqliteJournal.open(
-            config.data_dir / "journal.sqlite", config.journal, metrics
+            config.data_dir / "journal.sqlite",
+            config.journal,
+            metrics,
+            forgets=config.store.content != "full",
         )
         stack.push_async_callback(journal.close)
         budget = await _open_budget(config, metrics, clock, stack)
@@ -164,7 +167,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             topic: await journal.consumer(topic, "groundwatch")
             for topic in (TELEMETRY, SIGNALS, JUDGE, *inferring)
         }
-        dead_letters = DeadLetterFile(config.data_dir)
+        keeps_texts = config.store.content == "full"
+        dead_letters = DeadLetterFile(config.data_dir, bodies=keeps_texts)
         accounting = Accounting(metrics, judge.fingerprint)
         metrics.judge_info.labels(judge.fingerprint).set(1)
         accounting.quality.take_over(config.data_dir / _UNSCRAPED)

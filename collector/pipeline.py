@@ -56,7 +56,7 @@ from collector.ports import (
     Store,
 )
 from collector.reading import Reader, Taken
-from collector.redaction import redacted, without_texts
+from collector.redaction import storable_request
 from collector.segments import Segmenter
 from collector.set_aside import SetAside, log_fault
 from collector.signals import signal_entries
@@ -308,7 +308,7 @@ class Processor:
         content = self._config.store.content
         version = otlp.version_of(trace)
         row = StoredRequest(
-            request=_content(request, content),
+            request=storable_request(request, content),
             version=version_with(version, decision),
             decision=decision,
             lexical_score=local.score,
@@ -374,9 +374,3 @@ def _letter(trace_id: str, telemetry: bytes) -> Record:
 
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:
     return row.ineligible is None and (known is None or known.ineligible is not None)
-
-
-def _content(request: RagRequest, policy: str) -> RagRequest:
-    if policy == "none":
-        return without_texts(request)
-    return redacted(request) if policy == "redacted" else request

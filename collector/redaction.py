@@ -1,13 +1,17 @@
-"""What of a request's texts may be stored: all, with personal data masked, or none."""
+"""What of the texts of users may be stored: all, with personal data masked, or none."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from collector.model import RagRequest
+from collector.model import Judgement, RagRequest, Signal
+
+Content = Literal["full", "redacted", "none"]
+_Change = Callable[[str], str | None]
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("email", re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")),
@@ -40,24 +44,59 @@ def _luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-def redacted(request: RagRequest) -> RagRequest:
-    """Return the request with personal data masked in every text."""
-    return _map_texts(request, redact)
+def storable_request(request: RagRequest, content: Content) -> RagRequest:
+    """Return what of a request may be stored: its facts, and its texts and user as allowed."""
+    change = _CHANGES[content]
+    return request if change is None else _request(request, change)
 
 
-def without_texts(request: RagRequest) -> RagRequest:
-    """Return the request with its facts but none of its texts."""
-    return _map_texts(request, lambda _: None)
+def storable_judgement(judgement: Judgement, content: Content) -> Judgement:
+    """Return what of a judgement may be stored: claims and quotes are texts of the answer."""
+    change = _CHANGES[content]
+    if change is None:
+        return judgement
+    replace = msgspec.structs.replace
+    claims = [
+        replace(claim, text=change(claim.text) or "", quote=_apply(change, claim.quote))
+        for claim in judgement.claims
+    ]
+    return replace(judgement, claims=claims, raw_reply=_apply(change, judgement.raw_reply))
 
 
-def _map_texts(request: RagRequest, change: Callable[[str], str | None]) -> RagRequest:
+def storable_signal(signal: Signal, content: Content) -> Signal:
+    """Return what of a signal may be stored: what the user wrote, and who, as allowed."""
+    change = _CHANGES[content]
+    if change is None:
+        return signal
+    return msgspec.structs.replace(
+        signal,
+        comment=_apply(change, signal.comment),
+        raw_value=_apply(change, signal.raw_value),
+        user_id=_apply(change, signal.user_id),
+        reason=_apply(change, signal.reason),
+    )
+
+
+_CHANGES: dict[Content, _Change | None] = {
+    "full": None,
+    "redacted": redact,
+    "none": lambda _: None,
+}
+
+
+def _apply(change: _Change, text: str | None) -> str | None:
+    return None if text is None else change(text)
+
+
+def _request(request: RagRequest, change: _Change) -> RagRequest:
     def apply(text: str | None) -> str | None:
-        return None if text is None else change(text)
+        return _apply(change, text)
 
     replace = msgspec.structs.replace
     error = request.error
     return replace(
         request,
+        user_id=apply(request.user_id),
         question=apply(request.question),
         answer=apply(request.answer),
         documents=[

@@ -24,6 +24,7 @@ from collector.labels import Label
 from collector.model import Calibration, Judgement, Signal, StoredRequest
 from collector.model_evaluation import EvalRecord
 from collector.ports import Known
+from collector.redaction import Content, storable_judgement, storable_signal
 from collector.telemetry import Metrics
 from sinks import evaluation, lookups, signal_lookups, states
 from sinks import labels as label_rows
@@ -65,8 +66,11 @@ _SIGNALS = _Table("signals", r.SIGNAL_COLUMNS, r.signal_row)
 class ClickHouseStore:
     """`collector.ports.Store` on ClickHouse. Open one per process."""
 
-    def __init__(self, writer: Client, readers: Sequence[Client], metrics: Metrics) -> None:
+    def __init__(
+        self, writer: Client, readers: Sequence[Client], content: Content, metrics: Metrics
+    ) -> None:
         self._writer = writer
+        self._content = content
         self._metrics = metrics
         self._queries = packaged_queries()
         self._readers: queue.SimpleQueue[Client] = queue.SimpleQueue()
@@ -83,7 +87,8 @@ class ClickHouseStore:
 
         Args:
             url: `chdb:///absolute/folder` or `http(s)://user:password@host:port/database`.
-            config: how long raw spans are kept.
+            config: how long raw spans are kept, and what of judgements and signals is; requests
+                come as they are to be kept, since their tasks do not.
             metrics: where writes are counted.
 
         Raises:
@@ -103,7 +108,7 @@ class ClickHouseStore:
             for client in clients:
                 client.close()
             raise
-        return cls(clients[0], clients[1:], metrics)
+        return cls(clients[0], clients[1:], config.content, metrics)
 
     async def known(self, trace_ids: Sequence[str]) -> dict[str, Known]:
         """See `Store.known`."""
@@ -122,7 +127,8 @@ class ClickHouseStore:
         self, rows: Sequence[Judgement], started_at: dict[str, datetime]
     ) -> None:
         """See `Store.write_judgements`."""
-        unique = r.newest(rows, r.judgement_key, r.judgement_rank)
+        allowed = [storable_judgement(row, self._content) for row in rows]
+        unique = r.newest(allowed, r.judgement_key, r.judgement_rank)
         await self._write(partial(self._insert_judgements, rows=unique, started_at=started_at))
 
     async def judged_versions(self, trace_ids: Sequence[str], fingerprint: str) -> dict[str, int]:
@@ -139,7 +145,8 @@ class ClickHouseStore:
 
     async def write_signals(self, rows: Sequence[Signal]) -> None:
         """See `Store.write_signals`."""
-        unique = r.newest(rows, lambda row: row.signal_id, r.signal_rank)
+        allowed = [storable_signal(row, self._content) for row in rows]
+        unique = r.newest(allowed, lambda row: row.signal_id, r.signal_rank)
         await self._write(partial(self._insert_signals, rows=unique))
 
     async def signals_with(self, signal_ids: Sequence[str]) -> list[Signal]:

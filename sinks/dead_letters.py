@@ -22,7 +22,7 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. `body` is None where the payload alone is larger than a file may be."""
+    """One line. `body` is None where it may not be kept, or is larger than a file may be."""
 
     set_aside_at: datetime
     reason: str
@@ -36,7 +36,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(NamedTuple):
-    """A record set aside, why and when. `body_lost` where it was too large to be kept."""
+    """A record set aside, why and when. `body_lost` where it could or might not be kept."""
 
     record: Record
     reason: str
@@ -50,12 +50,19 @@ class DeadLetterFile:
     Args:
         data_dir: the folder; made if absent.
         max_bytes: most bytes of both files together.
+        bodies: whether what records hold may be kept; they are texts of users.
         clock: where the time comes from.
     """
 
     def __init__(
-        self, data_dir: Path, max_bytes: int = DEFAULT_MAX_BYTES, clock: Clock | None = None
+        self,
+        data_dir: Path,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        clock: Clock | None = None,
+        *,
+        bodies: bool = True,
     ) -> None:
+        self._bodies = bodies
         self._current = data_dir / "dead-letters.jsonl"
         self._older = data_dir / "dead-letters.old.jsonl"
         self._max_file_bytes = max_bytes // 2
@@ -71,7 +78,7 @@ class DeadLetterFile:
         Raises:
             TransientDependencyError: the file cannot be written now.
         """
-        line = self._encode(record, reason, record.body)
+        line = self._encode(record, reason, record.body if self._bodies else None)
         if len(line) > self._max_file_bytes:
             line = self._encode(record, reason, None)
         try:

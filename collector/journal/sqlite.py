@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from collector.config import JournalConfig
 from collector.errors import GroundwatchError, Overloaded, TransientDependencyError
 from collector.journal.sqlite_file import JournalFile, Row
-from collector.ports import JUDGE, Consumer, Entry, Record
+from collector.ports import JUDGE, Consumer, Entry, LetGo, Record
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, SystemClock
 
@@ -102,13 +102,24 @@ class SqliteJournal:
         config: JournalConfig,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
+        *,
+        forgets: bool = False,
     ) -> SqliteJournal:
         """Open the journal at `path`, or create it.
+
+        Args:
+            path: the file.
+            config: its bounds.
+            metrics: where its size is shown.
+            clock: the time.
+            forgets: whether what is deleted is overwritten, within seconds. It costs writing it
+                once more.
 
         Raises:
             PermanentDependencyError: another process holds it, or the file cannot be used.
         """
-        file = await asyncio.to_thread(JournalFile, path, with_room_for_tasks(config.max_bytes))
+        bound = with_room_for_tasks(config.max_bytes)
+        file = await asyncio.to_thread(JournalFile, path, bound, forgets=forgets)
         return cls(file, path, config, metrics, clock or SystemClock())
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -296,7 +307,7 @@ class SqliteJournal:
                 return UNTIDY_SECONDS
         if not self._wal_small:
             return UNTIDY_SECONDS
-        return 0.0 if outcome else None
+        return 0.0 if outcome else self._file.seconds_to_forget()
 
     def _trim(self, max_rows: int) -> bool:
         """Delete some records that every group is done with; return whether more are left."""
@@ -353,6 +364,9 @@ class SqliteConsumer:
         self._next: int | None = None
         self._closed = False
         self._news = asyncio.Event()
+
+    def before_letting_go(self, finish: LetGo) -> None:
+        """See `collector.ports.Consumer.before_letting_go`. The one partition never moves."""
 
     async def poll(self, max_records: int, timeout_seconds: float) -> list[Record]:
         """See `collector.ports.Consumer.poll`. Wakes as soon as something is appended."""

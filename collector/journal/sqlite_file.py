@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,9 @@ TRIM_BYTES = 16 * 1024 * 1024
 VACUUM_PAGES = 500
 KEPT_FREE_PAGES = 4096
 """Free pages are reused; only what is beyond these and a quarter of the file is given back."""
+
+FORGET_SECONDS = 2.0
+"""How long the log may keep what was deleted, where it must be forgotten."""
 
 APPLICATION_ID = 0x67776A31
 """Marks the file as a journal of this layout ("gwj1")."""
@@ -68,8 +72,13 @@ class JournalFile:
     PermanentDependencyError where it is damaged, else TransientDependencyError.
     """
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int, *, forgets: bool = False) -> None:
         """Open or create the file, and hold it alone until `close`.
+
+        Args:
+            path: the file.
+            max_bytes: its bound.
+            forgets: whether what is deleted is overwritten, also in the log.
 
         Raises:
             PermanentDependencyError: held by another process, unreadable, or not a journal; the
@@ -77,11 +86,14 @@ class JournalFile:
         """
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
+        self._forgets = forgets
+        self._log_emptied_at = time.monotonic()
         self._lock = _lock(path)
         try:
             _keep_private(path)
             self._writer = _connect(path)
             _prepare(self._writer, path, max_bytes)
+            self._writer.execute(f"pragma secure_delete={int(forgets)}").fetchall()
             self._reader = _connect(path)
             self._reader.execute("pragma query_only=1")
         except sqlite3.Error as err:
@@ -148,12 +160,23 @@ class JournalFile:
 
         No bound of SQLite limits the log: it grows for as long as a reader holds it.
         """
-        if self._wal_bytes() > WAL_LIMIT_BYTES:
+        due = self.seconds_to_forget() == 0.0
+        if self._wal_bytes() > WAL_LIMIT_BYTES or due:
+            self._log_emptied_at = time.monotonic()
             with suppress(sqlite3.Error):  # a reader is in the way: the next turn tries again
                 self._writer.execute("pragma busy_timeout=200")
                 self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
             self._writer.execute("pragma busy_timeout=5000")
         return self._wal_bytes() <= WAL_LIMIT_BYTES
+
+    def seconds_to_forget(self) -> float | None:
+        """Return how soon the log has to be folded in for what it holds; None if it need not be.
+
+        Deleting overwrites pages of the file only; the log keeps what they were.
+        """
+        if not self._forgets or not self._wal_bytes():
+            return None
+        return max(0.0, self._log_emptied_at + FORGET_SECONDS - time.monotonic())
 
     def used_bytes(self) -> int:
         """Return the bytes that hold entries, free pages left out."""

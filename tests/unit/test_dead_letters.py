@@ -64,6 +64,15 @@ def test_a_payload_larger_than_the_bound_leaves_its_trace_without_the_payload(
     assert (letter.record.position.offset, letter.record.body, letter.body_lost) == (1, b"", True)
 
 
+def test_where_texts_may_not_be_kept_only_the_reason_is(tmp_path: Path) -> None:
+    DeadLetterFile(tmp_path, clock=FixedClock(), bodies=False).append(
+        record(1, b"what a user wrote"), "malformed"
+    )
+    (letter,) = letters(tmp_path).read()
+    assert (letter.reason, letter.record.body, letter.body_lost) == ("malformed", b"", True)
+    assert b"user" not in (tmp_path / "dead-letters.jsonl").read_bytes()
+
+
 def test_a_line_cut_short_by_a_crash_costs_only_itself(tmp_path: Path) -> None:
     file = letters(tmp_path)
     file.append(record(1), "malformed")
