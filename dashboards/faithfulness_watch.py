@@ -26,8 +26,6 @@ from scorers.stats.watch import Judged, Settings, Watch
 _SECONDS_BETWEEN = 60.0
 _SETTLED = timedelta(minutes=5)
 """After this time a decision is in the store."""
-_GIVEN_UP = timedelta(hours=6)
-"""A request that waits longer for the judge is passed over."""
 _AT_ONCE = timedelta(hours=1)
 
 
@@ -38,12 +36,19 @@ class FaithfulnessWatch:
         store: where judged answers are, and the state is kept.
         fingerprint: of the judge; each judge has evidence of its own.
         config: what is watched for.
+        max_wait_hours: how long a request may wait for the judge; later it is passed over.
         metrics: where evidence and threshold are shown.
         clock: the time.
     """
 
     def __init__(
-        self, store: Store, fingerprint: str, config: AlertsConfig, metrics: Metrics, clock: Clock
+        self,
+        store: Store,
+        fingerprint: str,
+        config: AlertsConfig,
+        max_wait_hours: float,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._fingerprint = fingerprint
@@ -53,6 +58,7 @@ class FaithfulnessWatch:
             config.false_page_days,
             timedelta(hours=config.hold_hours),
         )
+        self._patience = timedelta(hours=max_wait_hours) + _SETTLED
         self._metrics = metrics
         self._clock = clock
         self._service = BoundedLabel(50)
@@ -88,7 +94,7 @@ class FaithfulnessWatch:
         }
         rows = await patiently(self._store.rows, "drawn", asked) if until > watch.until else []
         waiting = [r["decided_at"] for r in rows if not r["state"]]
-        reached = settled_until(waiting, until, now - _GIVEN_UP)
+        reached = settled_until(waiting, until, now - self._patience)
         if reached > watch.until:
             answers = [
                 Judged(
@@ -117,7 +123,7 @@ class FaithfulnessWatch:
         saved = await patiently(self._store.state, self._name)
         now = self._clock.now()
         if saved is None:
-            return Watch(started=now - _SETTLED, until=now - _SETTLED)
+            return Watch(started=now, until=now)
         watch = msgspec.json.decode(saved, type=Watch)
         for one in watch.series:
             self._service(one.service)

@@ -7,7 +7,8 @@
 -- Columns, in order of decision, each request once
 --   trace_id, service, segment ('unknown' where there is none), decided_at
 --   probability    of the first draw: what a signal raised later has a draw of its own
---   state          judged, failed, unscored, or '' while the judge has not answered
+--   state          judged, failed, unscored, another (by another judge, so not by this one), or ''
+--                  while no judge has answered
 --   score          0 where it was not judged
 WITH
 decided AS (
@@ -32,10 +33,12 @@ decided AS (
 verdicts AS (
   SELECT
     trace_id,
-    argMax(toString(status), rank) AS state,
-    argMax(ifNull(score, 0), rank) AS score
+    max(fingerprint = {fingerprint:String}) AS ours,
+    if(ours, argMaxIf(toString(status), rank, fingerprint = {fingerprint:String}), 'another')
+      AS state,
+    argMaxIf(ifNull(score, 0), rank, fingerprint = {fingerprint:String}) AS score
   FROM judgements
-  WHERE fingerprint = {fingerprint:String} AND scorer = {scorer:String}
+  WHERE scorer = {scorer:String}
     AND filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 2 DAY
     AND trace_id IN (SELECT trace_id FROM decided)
   GROUP BY trace_id

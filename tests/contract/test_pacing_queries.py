@@ -54,7 +54,7 @@ def at(when: datetime, p: float = 0.5, *, sampled: bool = True) -> Decision:
 
 
 def request(when: datetime, decided: Decision, **fields: Any) -> StoredRequest:
-    return stored(uuid4().hex, started_at=when, decided=decided, **fields)
+    return stored(uuid4().hex, fields.pop("version", 1), started_at=when, decided=decided, **fields)
 
 
 def judged(row: StoredRequest, score: float | None, **changes: Any) -> Judgement:
@@ -134,33 +134,27 @@ async def test_the_spread_sums_judged_requests_by_segment_and_local_score(
 async def test_drawn_requests_come_in_order_of_decision_with_their_first_draw(
     clickhouse: ClickHouseStore, day: datetime
 ) -> None:
-    minutes = [day + timedelta(minutes=n) for n in range(9)]
-    good, late, waiting, failed, undrawn, ineligible, raised_one, before, old = (
-        request(when, at(when, 0.25)) for when in minutes
-    )
-    u = {"uniform": 0.1}
-    late = request(
-        minutes[1], decision(decided_at=minutes[1], probability=0.05, sampled=False, **u)
-    )
-    late = msgspec.structs.replace(late, decision=raised(late.decision, 0.5), version=3)
-    raised_one = request(minutes[6], decision(decided_at=minutes[6], probability=0.2, **u))
-    raised_one = msgspec.structs.replace(
-        raised_one, decision=raised(raised_one.decision, 0.5), version=3
-    )
-    undrawn = msgspec.structs.replace(undrawn, decision=at(minutes[4], sampled=False))
-    ineligible = msgspec.structs.replace(ineligible, ineligible="no_answer")
-    before = msgspec.structs.replace(before, decision=at(day - timedelta(seconds=1)))
-    old = request(day - timedelta(days=3), at(minutes[8]))  # stored from an archive
-    rows = [old, before, raised_one, ineligible, undrawn, failed, waiting, late, good]
+    minutes = [day + timedelta(minutes=n) for n in range(10)]
+    good, waiting, failed, elsewhere = (request(when, at(when, 0.25)) for when in minutes[:4])
+    first = at(minutes[4], 0.2)
+    raised_later = request(minutes[4], raised(first, 0.5), version=3)
+    missed = decision(decided_at=minutes[5], probability=0.05, uniform=0.1, sampled=False)
+    drawn_late = request(minutes[5], raised(missed, 0.5), version=3)
+    undrawn = request(minutes[6], at(minutes[6], sampled=False))
+    ineligible = request(minutes[7], at(minutes[7]), ineligible="no_answer")
+    before = request(minutes[8], at(day - timedelta(seconds=1)))
+    archived = request(day - timedelta(days=3), at(minutes[9]))
+    rows = [archived, before, ineligible, undrawn, drawn_late, raised_later, elsewhere, failed]
+    rows += [waiting, good]
     await clickhouse.write_requests(rows)
     await clickhouse.write_judgements(
         [
             judged(good, 0.25),
-            judged(late, 0.5),
-            judged(raised_one, 1.0),
+            judged(drawn_late, 0.5),
+            judged(raised_later, 1.0),
             judged(failed, None, status="failed", reason="timeout"),
             judged(undrawn, 0.1, purpose="review"),
-            judged(waiting, 0.1, fingerprint="another"),
+            judged(elsewhere, 0.1, fingerprint="older"),
             judged(before, 0.1),
         ],
         {},
@@ -175,9 +169,10 @@ async def test_drawn_requests_come_in_order_of_decision_with_their_first_draw(
     ]
     assert seen == [
         (good.request.trace_id, 0.25, "judged", 0.25, minutes[0]),
-        (waiting.request.trace_id, 0.25, "", 0.0, minutes[2]),
-        (failed.request.trace_id, 0.25, "failed", 0.0, minutes[3]),
-        (raised_one.request.trace_id, 0.2, "judged", 1.0, minutes[6]),
+        (waiting.request.trace_id, 0.25, "", 0.0, minutes[1]),
+        (failed.request.trace_id, 0.25, "failed", 0.0, minutes[2]),
+        (elsewhere.request.trace_id, 0.25, "another", 0.0, minutes[3]),
+        (raised_later.request.trace_id, 0.2, "judged", 1.0, minutes[4]),
     ]
 
 

@@ -21,6 +21,7 @@ from tests.fakes.drawn import DrawnStore, hours_of
 START = datetime(2026, 11, 1, tzinfo=UTC)
 LAG = timedelta(minutes=5)
 CONFIG = AlertsConfig(faithfulness=0.91)
+MAX_WAIT_HOURS = 6.0
 
 
 class Agent:
@@ -28,13 +29,15 @@ class Agent:
 
     def __init__(self, store: DrawnStore, start: datetime = START) -> None:
         self.store = store
-        self.clock = StoppedClock(start + LAG)
+        self.clock = StoppedClock(start)
         self.patiently = Patience(asyncio.Event(), lambda _: None)
         self.restart()
 
     def restart(self) -> None:
         self.metrics = Metrics(CollectorRegistry())
-        self.watch = FaithfulnessWatch(self.store, "judge-1", CONFIG, self.metrics, self.clock)
+        self.watch = FaithfulnessWatch(
+            self.store, "judge-1", CONFIG, MAX_WAIT_HOURS, self.metrics, self.clock
+        )
 
     async def until(self, at: datetime) -> None:
         self.clock.at = at + LAG
@@ -44,7 +47,7 @@ class Agent:
     def evidence(self) -> dict[str, tuple[float, float]]:
         """Return evidence and threshold by segment, as Prometheus sees them."""
         shown = [
-            {s.labels["segment"]: s.value for s in gauge.collect()[0].samples}
+            {s.labels["segment"]: s.value for family in gauge.collect() for s in family.samples}
             for gauge in (self.metrics.evidence, self.metrics.evidence_threshold)
         ]
         return {segment: (value, shown[1][segment]) for segment, value in shown[0].items()}
@@ -163,6 +166,6 @@ async def test_another_judge_brings_no_evidence_along() -> None:
     await agent.until(START + timedelta(hours=1))
     assert agent.evidence()
     metrics = Metrics(CollectorRegistry())
-    other = FaithfulnessWatch(agent.store, "judge-2", CONFIG, metrics, agent.clock)
+    other = FaithfulnessWatch(agent.store, "judge-2", CONFIG, MAX_WAIT_HOURS, metrics, agent.clock)
     await other.advance(agent.patiently)
-    assert metrics.evidence.collect()[0].samples == []
+    assert [family.samples for family in metrics.evidence.collect()] == [[]]
