@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 
 from collector.labels import Label
-from scorers.calibration import VERDICTS, HumanVerdict, calibrate
+from scorers.calibration import (
+    VERDICTS,
+    Calibration,
+    Correction,
+    HumanVerdict,
+    calibrate,
+    correct,
+)
+from scorers.stats.weighted import Estimate
 
 Row = Mapping[str, Any]
 
@@ -20,6 +28,21 @@ def calibration_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
         fingerprint: of the judge.
         rows: of the query `labelled_claims`, latest first.
     """
+    found: dict[str, Any] = msgspec.to_builtins(beside_people(rows))
+    return {"fingerprint": fingerprint, "verdicts": list(VERDICTS), **found}
+
+
+def correction_of(total: Estimate, found: Calibration) -> dict[str, Any]:
+    """Return an estimate without the judge's errors, or why there is none."""
+    if total.mean is None or total.variance is None or total.display in ("no_data", "hidden"):
+        refused = Correction(state="refused", reason="too little was judged in this window")
+        return dict(msgspec.to_builtins(refused))
+    found_mean = correct(total.mean, total.variance, total.n_eff, found)
+    return dict(msgspec.to_builtins(found_mean))
+
+
+def beside_people(rows: Iterable[Row]) -> Calibration:
+    """Compare a judge with people over rows of the query `labelled_claims`, latest first."""
     labels = [
         HumanVerdict(
             trace_id=row["trace_id"],
@@ -30,8 +53,7 @@ def calibration_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
         )
         for row in rows
     ]
-    found: dict[str, Any] = msgspec.to_builtins(calibrate(labels))
-    return {"fingerprint": fingerprint, "verdicts": list(VERDICTS), **found}
+    return calibrate(labels)
 
 
 def to_label(rows: Iterable[Row]) -> list[dict[str, Any]]:

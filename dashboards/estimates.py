@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from dashboards.windows import Window
 from scorers.covariate import MIN_HISTORY
-from scorers.stats.agreement import LABELS_TO_CORRECT
 from scorers.stats.clusters import ClusterSums
 from scorers.stats.ppi import PREDICTED_SHARE, PpiSums
 from scorers.stats.published import Published, published
@@ -19,13 +18,6 @@ _COUNTS = ("requests", "eligible", "not_sampled", "judged", "waiting")
 _JUDGED_SUMS = ("w", "wl", "wll", "w2", "w2l", "w2ll", "max_w", "min_w", "w_failed")
 _CROSS_SUMS = ("wh", "wlh", "whh", "w2h", "w2lh", "w2hh", "h", "w_unscored", "wh_unscored")
 _CONVERSATION_SUMS = ("ww", "wa", "wb", "aa", "ab", "bb")
-
-CORRECTION = {
-    "state": "refused",
-    "reason": "no human labels: what the judge gets wrong is unknown; it takes "
-    f"{LABELS_TO_CORRECT} answers people found bad and {LABELS_TO_CORRECT} they found good",
-}
-"""Why the judge's own errors are not taken out of its numbers."""
 
 
 class WindowSums(NamedTuple):

@@ -17,16 +17,22 @@ from collector.errors import MalformedPayload
 from collector.labels import parse_labels
 from collector.model_evaluation import EvalRecord
 from collector.ports import Store
-from dashboards.calibration import calibration_of, to_label, with_machine_verdicts
+from dashboards.calibration import (
+    beside_people,
+    calibration_of,
+    correction_of,
+    to_label,
+    with_machine_verdicts,
+)
 from dashboards.candidates import candidate_of, distinct
 from dashboards.estimates import (
-    CORRECTION,
     WindowSums,
     covariate_of,
     segment_rows,
     total_row,
     wider_row,
 )
+from dashboards.golden_traces import ATTRIBUTE, answers_in
 from dashboards.review.conversation import SHOWN_TURNS, conversation_of
 from dashboards.signals import signal_rows
 from dashboards.windows import Window, wider_than
@@ -48,7 +54,7 @@ class Reports:
 
     names = (
         *("estimates", "review", "candidates", "signals", "doctor"),
-        *("calibration", "claims_to_label"),
+        *("calibration", "claims_to_label", "golden_answers"),
     )
 
     async def named(self, name: str, window: Window, **options: Any) -> dict[str, Any]:
@@ -67,6 +73,8 @@ class Reports:
             return await self.calibration(**options)
         if name == "claims_to_label":
             return await self.claims_to_label(window, **options)
+        if name == "golden_answers":
+            return await self.golden_answers(window, **options)
         if name == "review":
             return await self.review(window, **options)
         return await self.estimates(window, **options)
@@ -89,13 +97,16 @@ class Reports:
         asked = self._parameters(window, segment) | {"scorer": SCORER}
         judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
         judges = {"scorer": SCORER, "since": window.since, "until": window.until}
-        accounting, found, (calibration,), changes, trust = await asyncio.gather(
+        accounting, found, (calibration,), changes, labels = await asyncio.gather(
             self._store.rows("accounting", asked),
             self._sums(window, segment),
             self._store.rows("calibrations", judge),
             self._store.rows("judge_changes", judges),
-            self.trust(),
+            self._store.rows("labelled_claims", {"fingerprint": self.fingerprint}),
         )
+        people = beside_people(labels)
+        trust = {"trust": people.trust, "reason": people.reason}
+        correction = correction_of(found.of_all().estimate, people)
         total = total_row(accounting, found, trust)
         segments = segment_rows(accounting, found, trust)
         await self._add_wider(window, segment, total, segments)
@@ -103,7 +114,7 @@ class Reports:
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "scorer": SCORER,
-            "judge": {"fingerprint": self.fingerprint, **trust, "correction": CORRECTION},
+            "judge": {"fingerprint": self.fingerprint, **trust, "correction": correction},
             "judge_changes": [row | {"at": row["at"].isoformat()} for row in changes],
             "covariate": covariate_of(found.sums, calibration),
             "accounting_ok": total["accounting_ok"],
@@ -197,6 +208,13 @@ class Reports:
         said = await self._store.rows("machine_verdicts", asked)
         await self._store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
         return len(labels)
+
+    async def golden_answers(self, window: Window, attribute: str = ATTRIBUTE) -> dict[str, Any]:
+        """Return the requests whose traces carry the id of a golden row, by that id."""
+        asked = {"since": window.since, "until": window.until, "text": attribute}
+        rows = await self._store.rows("traces_with", asked)
+        found = await asyncio.to_thread(answers_in, rows, attribute)
+        return {"answers": msgspec.to_builtins(found)}
 
     async def accept_evaluation(self, item: Any, at: datetime) -> int:
         """Store a part of a run of the golden set, durably; return how many rows it held.

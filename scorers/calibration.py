@@ -15,12 +15,15 @@ import msgspec
 
 from collector.model import Verdict
 from scorers.stats.agreement import (
+    LABELS_TO_CORRECT,
     LABELS_TO_SHOW,
     YOUDEN_FLOOR,
     Agreement,
+    Confusion,
     Rate,
     agreement,
     cross_table,
+    rogan_gladen,
 )
 from scorers.stats.intervals import wilson
 
@@ -49,7 +52,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     "Bad" is any verdict but SUPPORTED. `sensitivity` is the share of bad claims the judge flags,
     `specificity` that of good ones it lets pass, both weighted by how the labels were chosen;
-    None where there is no such claim. `youden_low` is the lower bound of their sum less 1.
+    None where there is no such claim; `effective_bad` and `effective_good` are how many equally
+    weighted labels would tell as much. `youden_low` is the lower bound of their sum less 1.
     `table` counts claims, rows by the people's verdict and columns by the judge's, both in the
     order of `VERDICTS`. `people` is how far people agree among themselves on claims that two of
     them labelled.
@@ -61,6 +65,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     bad: int
     good: int
     table: list[list[int]]
+    effective_bad: float = 0.0
+    effective_good: float = 0.0
     agreement: Agreement | None = None
     people: Agreement | None = None
     sensitivity: Rate | None = None
@@ -103,11 +109,60 @@ def calibrate(labels: Sequence[HumanVerdict]) -> Calibration:
         bad=len(bad),
         good=len(good),
         table=table,
+        effective_bad=_effective(bad),
+        effective_good=_effective(good),
         agreement=agreement(table),
         people=_among_people(labels),
         sensitivity=sensitivity,
         specificity=specificity,
         youden_low=youden_low,
+    )
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean faithfulness without the judge's errors, or the reason why it is refused."""
+
+    state: Literal["corrected", "refused"]
+    reason: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def correct(mean: float, variance: float, n_eff: float, found: Calibration) -> Correction:
+    """Take what the judge gets wrong about claims out of a mean score (Rogan & Gladen 1978).
+
+    Holds where the judge errs on claims alike in all answers, whatever their score.
+
+    Args:
+        mean: the judge's mean score, in [0, 1].
+        variance: of that mean.
+        n_eff: effective number of judged answers, positive.
+        found: the judge beside people.
+    """
+    if found.trust != "calibrated" or not found.sensitivity or not found.specificity:
+        return Correction(state="refused", reason=found.reason)
+    bad, good = round(found.effective_bad), round(found.effective_good)
+    if min(bad, good) < LABELS_TO_CORRECT:
+        counts = f"labels are worth {bad} claims that are not supported and {good} that are"
+        return Correction(state="refused", reason=f"{counts}; it takes {LABELS_TO_CORRECT} of each")
+    spread = mean * (1.0 - mean)
+    judged = spread / variance if spread and variance else n_eff
+    flagged, passed = round(bad * found.sensitivity.value), round(good * found.specificity.value)
+    table = Confusion(
+        both_bad=flagged, missed=bad - flagged, both_good=passed, false_alarms=good - passed
+    )
+    loss = rogan_gladen(1.0 - mean, max(round(judged), 1), table)
+    if loss.estimate is None or loss.low is None or loss.high is None:
+        return Correction(
+            state="refused", reason="the judge's verdicts say too little about claims"
+        )
+    return Correction(
+        state="corrected",
+        reason=found.reason,
+        estimate=1.0 - loss.estimate,
+        low=1.0 - loss.high,
+        high=1.0 - loss.low,
     )
 
 
@@ -142,8 +197,12 @@ def _share(claims: Sequence[_Claim], hits: Sequence[bool]) -> Rate | None:
         return None
     total = sum(claim.weight for claim in claims)
     share = sum(claim.weight for claim, hit in zip(claims, hits, strict=True) if hit) / total
-    effective = total**2 / sum(claim.weight**2 for claim in claims)
-    return Rate(share, *wilson(min(share, 1.0), effective))
+    return Rate(share, *wilson(min(share, 1.0), _effective(claims)))
+
+
+def _effective(claims: Sequence[_Claim]) -> float:
+    squares = sum(claim.weight**2 for claim in claims)
+    return sum(claim.weight for claim in claims) ** 2 / squares if squares else 0.0
 
 
 def _among_people(labels: Iterable[HumanVerdict]) -> Agreement | None:

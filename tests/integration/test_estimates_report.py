@@ -134,11 +134,16 @@ async def test_two_judges_are_never_mixed_and_the_change_is_named(store: ClickHo
 async def test_without_human_labels_the_correction_is_refused_with_its_reason(
     store: ClickHouseStore,
 ) -> None:
-    report = await Reports(store, "j").estimates(Window(NOW, NOW + timedelta(hours=1)))
-    correction = report["judge"]["correction"]
-    assert correction["state"] == "refused"
-    assert correction["reason"].startswith("no human labels")
+    reports = Reports(store, "j")
+    report = await reports.estimates(Window(NOW, NOW + timedelta(hours=1)))
     assert report["total"]["display"] == "no_data"
+    correction = report["judge"]["correction"]
+    assert (correction["state"], correction["estimate"]) == ("refused", None)
+    assert correction["reason"] == "too little was judged in this window"
+    await serve(store, [1.0, 0.5] * 20, timedelta(minutes=10))
+    correction = (await reports.estimates(HOUR))["judge"]["correction"]
+    assert (correction["state"], correction["estimate"]) == ("refused", None)
+    assert correction["reason"] == "no human labels to compare the judge with"
 
 
 def test_the_readme_names_every_field_of_an_estimate() -> None:

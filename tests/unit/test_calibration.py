@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scorers.calibration import HumanVerdict, calibrate
+from scorers.calibration import HumanVerdict, calibrate, correct
 
 
 def labels(*groups: tuple[str, str, int], probability: float = 1.0) -> list[HumanVerdict]:
@@ -110,3 +110,34 @@ def test_the_published_table_shows_what_the_overall_share_hides() -> None:
     assert found.agreement.agreement == pytest.approx(0.94)
     assert found.agreement.kappa == pytest.approx(0.368, abs=5e-4)
     assert found.agreement.by_label[2] == pytest.approx(0.40)
+
+
+ENOUGH = labels(
+    *(("NOT_FOUND", "NOT_FOUND", 80), ("NOT_FOUND", "SUPPORTED", 20)),
+    *(("SUPPORTED", "SUPPORTED", 95), ("SUPPORTED", "NOT_FOUND", 5)),
+)
+
+
+def test_known_errors_are_taken_out_of_the_mean() -> None:
+    # Reference case j1: 14 % flagged at a sensitivity of .8 and a specificity of .95 are 12 % bad.
+    found = correct(0.86, 0.14 * 0.86 / 1000, 900.0, calibrate(ENOUGH))
+    assert found.state == "corrected"
+    assert found.estimate == pytest.approx(0.88)
+    assert found.low is not None
+    assert found.high is not None
+    # With more labels than in j1, a narrower interval than its .038611 to .191655.
+    assert 1 - 0.191655 < found.low < 0.88 < found.high < 1 - 0.038611
+
+
+def test_labels_that_weigh_little_refuse_the_correction() -> None:
+    heavy = labels(("NOT_FOUND", "NOT_FOUND", 4), probability=0.01)
+    few = labels(("NOT_FOUND", "NOT_FOUND", 60), ("SUPPORTED", "SUPPORTED", 60))
+    found = correct(0.9, 0.001, 100.0, calibrate([*heavy[:2], *few]))
+    assert (found.state, found.estimate) == ("refused", None)
+    assert found.reason.endswith("it takes 50 of each")
+
+
+def test_a_judge_that_says_nothing_is_not_corrected_by() -> None:
+    lazy = labels(("SUPPORTED", "SUPPORTED", 80), ("NOT_FOUND", "SUPPORTED", 60))
+    found = correct(0.9, 0.001, 100.0, calibrate(lazy))
+    assert (found.state, found.reason) == ("refused", calibrate(lazy).reason)
