@@ -20,6 +20,7 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_serializer,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -288,6 +289,13 @@ class OpenAIConfig(_Section):
         description="file that counts the money; agents of one machine that name the same file "
         "share the budget; default: data_dir/spend.sqlite",
     )
+
+    @field_validator("spend_file")
+    @classmethod
+    def _means_the_same_to_all(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_absolute():
+            raise ValueError("give the whole path, such as /var/lib/groundwatch/spend.sqlite")
+        return value
 
     @model_validator(mode="after")
     def _one_way_to_name_endpoints(self) -> OpenAIConfig:

@@ -58,7 +58,8 @@ class Endpoint:
     ) -> None:
         # Its debug log holds whole requests, and OPENAI_LOG in the environment turns it on.
         logging.getLogger("openai").setLevel(logging.WARNING)
-        self.name = urlsplit(config.base_url).netloc.rpartition("@")[2] or config.base_url
+        place = urlsplit(config.base_url)
+        self.name = place.netloc.rpartition("@")[2] + place.path.rstrip("/")
         self.weight = config.weight
         self.price = price
         self.at_once = AdaptiveLimit(most_at_once)

@@ -21,6 +21,7 @@ _CATCH_UP_SECONDS = 0.02
 _FAILURES_TO_OPEN = 5
 _FIRST_REST_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
+_LONGEST_TOLD_SECONDS = 3600.0
 _PROBE_SECONDS = 0.5
 
 
@@ -110,7 +111,7 @@ class Breaker:
 
     After a few failures in a row, of whatever calls, it opens. Each rest ends with one call that
     tries; if that fails too, the next rest is twice as long. An endpoint that names a time to come
-    back (Retry-After) is left alone until then.
+    back (Retry-After) is left alone until then, for an hour at most.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -152,7 +153,8 @@ class Breaker:
         """The endpoint did not answer, or with an error of its own."""
         self.cause = cause
         now = self._clock.monotonic()
-        self._told_until = max(self._told_until, now + retry_after_seconds)
+        told = min(retry_after_seconds, _LONGEST_TOLD_SECONDS)
+        self._told_until = max(self._told_until, now + told)
         was_open, tried = self.is_open, self._probing
         self._failures += 1
         if self.is_open and (tried or not was_open):

@@ -80,28 +80,37 @@ class Pool:
             JudgeError: with its cause; nothing usable came back.
             Postponed: no endpoint can be asked, or no money is left.
         """
+        blamed: set[Endpoint] = set()
+
+        def worth_it(err: BaseException) -> bool:
+            return isinstance(err, CallError) and (err.retry or (err.endpoint and elsewhere()))
+
+        def elsewhere() -> bool:
+            return not blamed.issuperset(self._ready())
 
         def no_more(state: RetryCallState) -> bool:
             too_late = state.upcoming_sleep >= deadline.remaining_seconds()
             return too_late or state.attempt_number > self._config.max_retries
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda err: isinstance(err, CallError) and err.retry),
-            wait=_BACKOFF,
+            retry=retry_if_exception(worth_it),
+            wait=lambda state: 0.0 if elsewhere() else _BACKOFF(state),
             stop=no_more,
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, task, deadline, meter)
+            return await retrying(self._attempt, task, deadline, meter, blamed)
         except JudgeError as err:
             # What all calls fail with is no fault of this one.
             if all(endpoint.breaker.is_open for endpoint in self._endpoints):
                 raise Postponed(err.cause, self._until_ready(), tried=True) from err
             raise
 
-    async def _attempt(self, task: Task, deadline: Deadline, meter: Meter) -> Reply:
+    async def _attempt(
+        self, task: Task, deadline: Deadline, meter: Meter, blamed: set[Endpoint]
+    ) -> Reply:
         while True:
-            endpoint = await self._choose(deadline)
+            endpoint = await self._choose(deadline, blamed)
             began = self._clock.monotonic()
             async with (
                 endpoint.at_once.slot() as began_in,
@@ -117,19 +126,31 @@ class Pool:
                     return await self._call(endpoint, task, deadline, meter, charge, began_in)
                 except Rejected:
                     meter.outcome("bad_request")
+                except CallError as err:
+                    if err.endpoint:
+                        blamed.add(endpoint)
+                    raise
 
-    async def _choose(self, deadline: Deadline) -> Endpoint:
-        """Return an endpoint that may be asked now, by weight; wait for one a little."""
+    async def _choose(self, deadline: Deadline, blamed: set[Endpoint]) -> Endpoint:
+        """Return an endpoint that may be asked now, by weight; wait for one a little.
+
+        Those that have failed this call already are left out where there are others.
+        """
         while True:
-            ready = [e for e in self._endpoints if e.breaker.wait_seconds() <= 0]
-            if ready:
-                weights = [endpoint.weight for endpoint in ready]
-                # Those without weight are in reserve: taken in their order, where all others rest.
-                return random.choices(ready, weights)[0] if any(weights) else ready[0]  # noqa: S311
-            seconds = self._until_ready()
+            if ready := self._ready():
+                fresh = [endpoint for endpoint in ready if endpoint not in blamed] or ready
+                weights = [endpoint.weight for endpoint in fresh]
+                return random.choices(fresh, weights)[0] if any(weights) else fresh[0]  # noqa: S311
+            nearest = min(self._endpoints, key=lambda endpoint: endpoint.breaker.wait_seconds())
+            seconds = nearest.breaker.wait_seconds()
             if seconds > min(_PATIENCE_SECONDS, deadline.remaining_seconds()):
-                raise Postponed(self._endpoints[0].breaker.cause or "connection", seconds)
+                raise Postponed(nearest.breaker.cause or "connection", seconds)
             await asyncio.sleep(seconds * random.uniform(1.0, 1.2))  # noqa: S311
+
+    def _ready(self) -> list[Endpoint]:
+        """Return those that may be asked now; the ones in reserve only where there is no other."""
+        ready = [endpoint for endpoint in self._endpoints if endpoint.breaker.wait_seconds() <= 0]
+        return [endpoint for endpoint in ready if endpoint.weight] or ready
 
     def _until_ready(self) -> float:
         return min(endpoint.breaker.wait_seconds() for endpoint in self._endpoints)

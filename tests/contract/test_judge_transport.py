@@ -82,11 +82,20 @@ async def test_endpoints_share_the_calls_by_weight_and_each_gets_its_own_key_and
 async def test_when_one_endpoint_is_down_the_other_takes_all_and_nothing_fails() -> None:
     with OpenAIServer() as good:
         down = {"base_url": f"http://127.0.0.1:{fake.refused_port()}/v1"}
-        config = several(down, {"base_url": good.base_url}, max_retries=8)
+        config = several(down, {"base_url": good.base_url})
         async with judge_of(config) as judge:
             done = await judged(judge, 30)
     assert [getattr(one, "score", one) for one in done] == [0.5] * 30
     assert len(good.requests) == 60
+
+
+async def test_an_endpoint_that_refuses_its_key_costs_no_judgement_where_there_is_another() -> None:
+    with OpenAIServer() as good, OpenAIServer(default=fake.unauthorized()) as refusing:
+        config = several({"base_url": refusing.base_url}, {"base_url": good.base_url})
+        async with judge_of(config) as judge:
+            done = await judged(judge, 30)
+    assert [getattr(one, "score", one) for one in done] == [0.5] * 30
+    assert 5 <= len(refusing.requests) <= 10  # until it counts as down
 
 
 async def test_a_reserve_is_asked_only_while_all_others_are_down() -> None:
@@ -120,6 +129,7 @@ async def test_a_reserve_is_asked_only_while_all_others_are_down() -> None:
             r"judge\.openai\.endpoints\.0\.api_key_env: the environment variable B_KEY",
             id="a key that is not set",
         ),
+        pytest.param("spend_file: spend.sqlite", "spend_file: give the whole path", id="a path"),
         pytest.param("daily_budget_usd: 5", "the price of gpt-4o-mini is not known", id="no price"),
         pytest.param(
             "daily_budget_usd: 5, prices: {gpt-4o-mini: {input_usd_per_mtok: 1, "

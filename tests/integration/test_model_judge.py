@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
@@ -117,3 +119,57 @@ def test_failures_end_unscored_with_their_cause_and_never_as_a_number(tmp_path: 
     assert totals["judged"] + len(reasons) == 6
     assert totals["accounting_ok"]
     assert "Traceback" not in log
+
+
+def test_when_the_budget_is_spent_the_rest_waits_over_restarts_and_is_never_a_number(
+    tmp_path: Path,
+) -> None:
+    budget = 0.015
+    with OpenAIServer(default=good()) as server:
+        agent = AgentProcess(
+            tmp_path, config(server.base_url, daily_budget_usd=budget), {"JUDGE_KEY": KEY}
+        )
+        with agent:
+            asyncio.run(send(agent.urls["otlp_http"], list(bodies(1, 12))))
+            settled = until_quiet(agent, server)
+            gauges = httpx.get(agent.urls["metrics"], trust_env=False).text
+        calls = len(server.requests)
+        with agent:  # the same day, after a restart
+            assert until_quiet(agent, server) == settled
+        assert len(server.requests) == calls
+        richer = AgentProcess(
+            tmp_path, config(server.base_url, daily_budget_usd=10), {"JUDGE_KEY": KEY}
+        )
+        with richer:
+            deadline = time.monotonic() + 30
+            while (totals := richer.totals())["waiting"]:
+                assert time.monotonic() < deadline, totals
+                time.sleep(0.2)
+    assert 0 < settled["judged"] < 12
+    assert settled["waiting"] == 12 - settled["judged"]
+    assert settled["failed"] == {}
+    assert settled["accounting_ok"]
+    shown = {
+        line.split()[0].removeprefix("groundwatch_judge_"): float(line.split()[1])
+        for line in gauges.splitlines()
+        if line.startswith("groundwatch_judge_spend")
+    }
+    assert 0 < shown["spend_today_usd"] <= budget
+    assert shown["spend_today_usd_capacity"] == budget
+    assert shown["spend_remaining_usd"] == pytest.approx(budget - shown["spend_today_usd"])
+    assert shown["spend_today_usd"] <= shown["spend_forecast_usd"] <= budget
+    assert (totals["judged"], totals["failed"]) == (12, {})
+
+
+def until_quiet(agent: AgentProcess, server: OpenAIServer) -> dict[str, Any]:
+    """Wait until all requests are stored and no call came for a while; return the accounting."""
+    deadline = time.monotonic() + 40
+    before: tuple[int, int] | None = None
+    while True:
+        totals = agent.totals()
+        now = (totals["requests"], len(server.requests))
+        if totals["requests"] == 12 and now == before:
+            return totals
+        assert time.monotonic() < deadline, totals
+        before = now
+        time.sleep(1.5)
