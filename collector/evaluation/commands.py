@@ -14,7 +14,7 @@ from rich.console import Console
 
 from collector.config import load
 from collector.errors import UsageError
-from collector.options import ConfigOption, JsonOption
+from collector.options import ConfigOption, DaySinceOption, JsonOption, window_of
 
 _OLD = typer.Argument(help="Run of the version in use: its name, or its folder.")
 _NEW = typer.Argument(help="Run of the version that is to replace it.")
@@ -41,6 +41,11 @@ def _eval(
     results: Annotated[
         Path | None, typer.Option(help="Recorded answers instead: JSON lines with id.")
     ] = None,
+    stored: Annotated[
+        str | None,
+        typer.Option(help="Stored traces instead: the span attribute with the golden id."),
+    ] = None,
+    since: DaySinceOption = None,
     run: Annotated[str | None, typer.Option(help="Name of the run; the time if none.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
     tier: Annotated[
@@ -58,25 +63,40 @@ def _eval(
     from collector.evaluation import printed, session
     from collector.evaluation.run import progress
 
+    places = [place for place in (target, results, stored) if place is not None]
     if resume is not None:
-        if golden is not None or target is not None or results is not None:
+        if golden is not None or places:
             raise UsageError(["--resume: takes the rest from the run; leave it out"])
-        resolved = load(config)
-        folder = session.resume(resolved, resume)
+        folder = session.resume(load(config, need_secrets=False), resume)
     else:
-        if golden is None or (target is None) == (results is None):
-            raise UsageError(["give a golden file, and either --target or --results"])
-        place = _address(target) if target is not None else str(Path(str(results)).absolute())
-        resolved = load(config)
+        if golden is None or len(places) != 1:
+            raise UsageError(["give a golden file, and one of --target, --results, --stored"])
+        place = _place(target, results, stored)
         asked = session.Asked(golden, place, tier.value, by)
-        folder = session.begin(resolved, run, asked)
+        resolved = load(config, need_secrets=tier is _Tier.full)
+        window = window_of("estimates", since)
+        folder = asyncio.run(session.begin(resolved, run, asked, window))
     with folder:
+        resolved = load(config, need_secrets=folder.run.tier == "full")
         report = asyncio.run(session.complete(resolved, folder, progress, store=store))
     if as_json:
         _print_json(report)
     else:
         printed.report(report, Console())
         print(f"rows and report: {folder.path}")
+
+
+def _place(target: str | None, results: Path | None, stored: str | None) -> str:
+    """Return where answers come from, as a run remembers it."""
+    from collector.evaluation.session import STORED
+
+    if results is not None:
+        return str(results.absolute())
+    if stored is not None:
+        return STORED + stored
+    if not str(target).startswith(("http://", "https://")):
+        raise UsageError([f"--target: {target} must start with http:// or https://"])
+    return str(target)
 
 
 def _compare(
@@ -125,12 +145,6 @@ def _gate(
         printed.decision(decision, Console())
     if not decision.passed:
         raise typer.Exit(1)
-
-
-def _address(target: str) -> str:
-    if not target.startswith(("http://", "https://")):
-        raise UsageError([f"--target: {target} must start with http:// or https://"])
-    return target
 
 
 def _print_json(value: Any) -> None:

@@ -12,27 +12,37 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from collector.app import build_judge
 from collector.config import Resolved
 from collector.errors import Postponed, TransientDependencyError, UsageError
+from collector.evaluation.answers import Answer
 from collector.evaluation.folder import RunFolder, read_run
 from collector.evaluation.report import summary
 from collector.evaluation.run import evaluate
-from collector.evaluation.targets import HttpTarget, Target, results_file
+from collector.evaluation.targets import HttpTarget, Recorded, Target, results_file, traced
 from collector.model import Judgement, RagRequest
 from collector.model_evaluation import EvalRecord, EvalRun, Tier
 from collector.ports import Judge
-from collector.remote import send_evaluation
+from collector.remote import report, send_evaluation
 from collector.telemetry import Metrics
+from dashboards.windows import Window
 from sinks.golden_file import GoldenRow, load
 
 _JUDGE_PATIENCE_SECONDS = 600.0
 
 
+STORED = "stored:"
+"""Begins the target of a run on stored traces; the attribute with the golden id follows."""
+
+
 class Asked(NamedTuple):
-    """What a new run is to be. `target` is an address or the path of a file of results."""
+    """What a new run is to be.
+
+    `target` is an address, the path of a file of results, or `STORED` and an attribute.
+    """
 
     golden: Path
     target: str
@@ -51,20 +61,28 @@ def place_of(resolved: Resolved, name: str) -> Path:
     return given if (given / "run.json").exists() else runs_folder(resolved) / name
 
 
-def begin(resolved: Resolved, name: str | None, asked: Asked) -> RunFolder:
-    """Make a new run.
+async def begin(resolved: Resolved, name: str | None, asked: Asked, window: Window) -> RunFolder:
+    """Make a new run; the answers of stored traces are taken at once.
+
+    Args:
+        resolved: the configuration.
+        name: of the run; the time where None.
+        asked: what it is to be.
+        window: of stored traces.
 
     Raises:
-        UsageError: the golden file cannot be used, or the name is taken.
+        UsageError: the golden file or the answers cannot be used, or the name is taken.
+        DependencyError: stored traces cannot be read.
     """
     now = datetime.now(UTC)
     name = name or now.strftime("%Y-%m-%dT%H-%M-%S")
     if name in (".", "..") or "/" in name:
         raise UsageError([f"--run: {name} must be a plain name, such as before"])
     rows = golden_rows(asked.golden)
-    _check_target(resolved, asked.target)
     if not any(asked.segment_by in _keys(row) for row in rows):
         raise UsageError([f"--by: no row of {asked.golden} has the key {asked.segment_by}"])
+    await _target(resolved, asked.target).close()  # whatever is wrong with it shows here
+    taken = await _stored(resolved, asked, window, {row.id for row in rows})
     run = EvalRun(
         run_id=name,
         started_at=now,
@@ -76,7 +94,26 @@ def begin(resolved: Resolved, name: str | None, asked: Asked) -> RunFolder:
         segment_by=asked.segment_by,
         fingerprint=_fingerprint(resolved, asked.tier),
     )
-    return RunFolder.create(runs_folder(resolved) / name, run)
+    folder = RunFolder.create(runs_folder(resolved) / name, run)
+    for answer in taken:
+        folder.add_answer(answer)
+    return folder
+
+
+async def _stored(
+    resolved: Resolved, asked: Asked, window: Window, known: set[str]
+) -> list[Answer]:
+    """Return the answers of traces that carry the id of a golden row; [] for other targets."""
+    if not asked.target.startswith(STORED):
+        return []
+    attribute = asked.target.removeprefix(STORED)
+    found = await report(resolved, "golden_answers", window, attribute=attribute)
+    requests = msgspec.convert(found["answers"], dict[str, RagRequest])
+    answers = [traced(id_, request) for id_, request in requests.items() if id_ in known]
+    if not answers:
+        since = f"{window.since:%Y-%m-%d %H:%M}"
+        raise UsageError([f"--stored: no trace since {since} has a golden id in {attribute}"])
+    return answers
 
 
 def resume(resolved: Resolved, name: str) -> RunFolder:
@@ -134,11 +171,11 @@ async def complete(
         await target.close()
         if judge is not None:
             await judge.close()
-    report = await asyncio.to_thread(summary, run, rows)
-    folder.finish(report)
+    found = await asyncio.to_thread(summary, run, rows)
+    folder.finish(found)
     if store:
-        await send_evaluation(resolved, EvalRecord(run=run, rows=rows, summary=report))
-    return report
+        await send_evaluation(resolved, EvalRecord(run=run, rows=rows, summary=found))
+    return found
 
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]
@@ -189,23 +226,13 @@ class PatientJudge:
         await self._judge.close()
 
 
-def _check_target(resolved: Resolved, place: str) -> None:
-    """Raise what `_target` would, before anything is made."""
-    if _is_address(place):
-        _token(resolved)
-    else:
-        results_file(Path(place), resolved.config.evaluation.target.response)
-
-
 def _target(resolved: Resolved, place: str) -> Target:
     config = resolved.config.evaluation.target
-    if _is_address(place):
+    if place.startswith(("http://", "https://")):
         return HttpTarget(place, config, _token(resolved))
+    if place.startswith(STORED):
+        return Recorded({})  # all that there are were taken at the beginning
     return results_file(Path(place), config.response)
-
-
-def _is_address(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
 
 
 def _token(resolved: Resolved) -> str | None:

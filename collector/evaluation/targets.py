@@ -101,24 +101,19 @@ def _recorded(body: Any, reader: ResponseReader) -> Answer:
     return reader.read(str(body["id"]), body)
 
 
-def stored_traces(requests: Mapping[str, RagRequest]) -> Recorded:
-    """Take answers from traced requests, by the id of the golden row that each carries."""
-    return Recorded(
-        {
-            question_id: Answer(
-                question_id=question_id,
-                answer=request.answer,
-                documents=request.documents,
-                model=request.model,
-                trace_id=request.trace_id,
-                latency_ms=request.latency_ms,
-                input_tokens=request.input_tokens,
-                output_tokens=request.output_tokens,
-                cost_usd=request.cost_usd,
-                error="assistant_error" if request.status == "error" else None,
-            )
-            for question_id, request in requests.items()
-        }
+def traced(question_id: str, request: RagRequest) -> Answer:
+    """Return the answer that a traced request holds."""
+    return Answer(
+        question_id=question_id,
+        answer=request.answer,
+        documents=request.documents,
+        model=request.model,
+        trace_id=request.trace_id,
+        latency_ms=request.latency_ms,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        cost_usd=request.cost_usd,
+        error="assistant_error" if request.status == "error" else None,
     )
 
 

@@ -27,6 +27,7 @@ _SMALL = re.compile("[0-9]{1,9}")
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _OPTIONS = {
     "calibration": set[str](),
+    "golden_answers": {"attribute"},
     **{name: {"segment", "limit"} for name in ("review", "candidates", "claims_to_label")},
 }
 """Options of the reports, of those not named here only the segment."""
@@ -143,7 +144,7 @@ def _window(request: Request, report: str) -> Window:
 def _options(request: Request) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for key, value in request.query_params.items():
-        if key == "segment":
+        if key in ("segment", "attribute"):
             options[key] = value
         elif key == "limit":
             if not _SMALL.fullmatch(value) or not 1 <= int(value) <= _MAX_LIMIT:

@@ -8,10 +8,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -22,6 +24,7 @@ from collector.demo.retrieval import Hit
 from collector.errors import UsageError
 from scorers.lexical import FINGERPRINT
 from sinks import golden_file
+from sinks.golden_file import GoldenRow
 from tests.fakes.assistants import AssistantServer
 from tests.fakes.openai_server import refused_port
 from tests.processes import AgentProcess
@@ -130,10 +133,68 @@ def test_a_run_goes_to_the_agent_that_holds_the_store(tmp_path: Path) -> None:
     assert json.loads(run["summary"])["questions"] == report["questions"] == len(rows)
 
 
+def a_trace(number: int, row: GoldenRow, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return one request in OpenInference, its root carrying the golden id."""
+
+    def span(id_: int, parent: str, attributes: dict[str, str]) -> dict[str, Any]:
+        start = time.time_ns() - 10**9
+        return {
+            "traceId": f"{number + 1:032x}",
+            "spanId": f"{id_:016x}",
+            "parentSpanId": parent,
+            "name": "rag",
+            "startTimeUnixNano": str(start),
+            "endTimeUnixNano": str(start + 250_000_000),
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}} for key, value in attributes.items()
+            ],
+        }
+
+    found = {
+        f"retrieval.documents.{i}.document.{key}": document[name]
+        for i, document in enumerate(answer["documents"])
+        for key, name in (("id", "document_id"), ("content", "text"))
+    }
+    root = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": row.question,
+        "output.value": answer["answer"],
+        "test.golden_id": row.id,
+    }
+    retriever = {"openinference.span.kind": "RETRIEVER", "input.value": row.question, **found}
+    spans = [span(1, "", root), span(2, f"{1:016x}", retriever)]
+    return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+
+def test_stored_traces_that_carry_golden_ids_are_measured(tmp_path: Path) -> None:
+    rows = golden_file.load(GOLDEN)[:6]
+    golden_file.append(tmp_path / "golden.yaml", rows)
+    assistant = Assistant(fixed=True)
+    with AgentProcess(tmp_path, {"assembler": {"quiet_seconds": 0.2}}) as agent:
+        for number, row in enumerate(rows[:5]):
+            body = a_trace(number, row, respond(assistant, {"question": row.question}))
+            sent = httpx.post(f"{agent.urls['otlp_http']}/v1/traces", json=body, trust_env=False)
+            assert sent.status_code == 200
+        deadline = time.monotonic() + 60
+        while agent.totals()["requests"] < 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        golden = str(tmp_path / "golden.yaml")
+        done = agent.run_command("eval", golden, "--stored", "test.golden_id", "--json")
+        none = agent.run_command("eval", golden, "--stored", "no.such.attribute")
+    assert done.returncode == 0, done.stderr
+    measures = json.loads(done.stdout)["groups"][0]["measures"]
+    assert measures["context_recall"]["n"] == measures["faithfulness"]["n"] == 5
+    assert measures["context_recall"]["mean"] == measures["correctness"]["mean"] == 1.0
+    assert measures["faithfulness"]["failed"] == {"not_recorded": 1}
+    assert measures["latency_ms"]["mean"] == pytest.approx(250)
+    assert (none.returncode, "no.such.attribute" in none.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("eval golden.yaml", "either --target or --results"),
+        ("eval golden.yaml", "one of --target, --results, --stored"),
         ("eval none.yaml --target http://127.0.0.1:1/", "none.yaml"),
         ("eval golden.yaml --target 127.0.0.1:1", "--target"),
         ("eval golden.yaml --results none.jsonl", "none.jsonl"),

@@ -9,8 +9,8 @@ import pytest
 from collector.evaluation.answers import Answer
 from collector.evaluation.measures import measure
 from collector.model import Document
-from scorers.lexical import LexicalJudge
 from collector.model_evaluation import EvalRow
+from scorers.lexical import LexicalJudge
 from sinks.golden_file import GoldenRow
 
 SSO = GoldenRow(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import permutation_test, ttest_1samp
 
 from scorers.stats import paired, planning
 
@@ -51,6 +52,23 @@ def test_sign_flips_of_many_differences_are_drawn_and_repeatable() -> None:
     # Exact: P(|25 - 2 Bin| >= 15) = .00408; 9999 flips stay within four standard errors.
     assert found.p_value == pytest.approx(0.00408, abs=0.0026)
     assert found == paired.sign_flip(differences, seed=7)
+
+
+def test_sign_flips_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(5)
+    for size in (2, 5, 10):
+        differences = rng.normal(-0.2, 1.0, size)
+        found = paired.sign_flip(differences.tolist())
+        for ours, alternative in ((found.p_value, "two-sided"), (found.p_worse, "less")):
+            theirs = permutation_test(
+                (differences,), np.mean, permutation_type="samples", alternative=alternative
+            )
+            assert ours == pytest.approx(theirs.pvalue)
+
+
+def test_one_question_that_changed_is_a_coin_that_fell() -> None:
+    assert paired.sign_flip([0.0, -0.5]) == (1.0, 0.5, 1)
+    assert paired.sign_flip([0.0, 0.5]) == (1.0, 1.0, 1)
 
 
 def test_no_difference_at_all_is_no_evidence() -> None:
