@@ -425,8 +425,9 @@ async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
     folder = embedded_folder(resolved.config.store_url)
     if folder is not None and not (folder.is_dir() and any(folder.iterdir())):
         place = folder if resolved.config.store.url else resolved.config.data_dir
+        where = place.absolute()
         raise UsageError(
-            [f"no data in {place.absolute()}; name an agent's folder with --data-dir, or its file with -c"]
+            [f"no data in {where}; name an agent's folder with --data-dir, or its file with -c"]
         )
     metrics = Metrics(CollectorRegistry())
     store: Store = await open_store(resolved.config, metrics)
