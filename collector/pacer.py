@@ -1,8 +1,9 @@
 """Decides which requests are judged: at a fixed rate, or so that a budget a day is spent evenly.
 
-With a budget the store is read at the start and every hour: past days make the forecast, past
+With a budget the store is read at the start and now and then: past days make the forecast, past
 judgements say where the judge surprises, and what was decided of the running day makes a restart
-go on where the last process stopped. In between everything is counted in memory.
+go on where the last process stopped, and several processes share one budget. In between everything
+is counted in memory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 import structlog
@@ -32,7 +34,8 @@ from collector.sampling import decide
 from collector.telemetry import Metrics
 from collector.timing import Clock, Patience
 
-_REFRESH_SECONDS = 3600.0
+_SHARE_SECONDS = 300.0
+_SHARES_PER_LESSON = 12
 _PROFILE_DAYS = 7
 """One of each day of the week."""
 _SPREAD_DAYS = 14
@@ -96,11 +99,14 @@ class Pacer:
 
     def pace(self, now: datetime) -> float:
         """Return the probability of an average request at this time."""
+        budget = float(self._config.budget_per_day or 0)
+        return pace(budget, self._forecast, self._today(now), hour_of(now))
+
+    def _today(self, now: datetime) -> Day:
         if self._day.date != now.date():
             self._day = Day(now.date())
-            self._metrics.judge_budget_spent.set(0)
-        budget = float(self._config.budget_per_day or 0)
-        return pace(budget, self._forecast, self._day, hour_of(now))
+            self.spent(0)
+        return self._day
 
     def complaint_rate(self) -> float:
         """Return the probability to which a complaint raises that of its request."""
@@ -114,27 +120,33 @@ class Pacer:
         self._metrics.judge_budget_spent.set(self._day.drawn)
 
     async def follow(self, stop: asyncio.Event, patiently: Patience) -> None:
-        """Learn from the past every hour until `stop` is set."""
-        while self._config.budget_per_day is not None and not stop.is_set():
+        """Count what others decide every five minutes, and learn every hour, until `stop`."""
+        for turn in count(1):
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _REFRESH_SECONDS)
-            await self.learn(patiently)
+                await asyncio.wait_for(stop.wait(), _SHARE_SECONDS)
+            if stop.is_set() or self._config.budget_per_day is None:
+                return
+            await self.share(patiently)
+            if turn % _SHARES_PER_LESSON == 0:
+                await self.learn(patiently)
 
     async def resume(self, patiently: Patience) -> None:
         """Take up the running day where the last process left it, and learn from the past."""
-        if self._config.budget_per_day is None:
-            return
+        if self._config.budget_per_day is not None:
+            await self.share(patiently)
+            await self.learn(patiently)
+
+    async def share(self, patiently: Patience) -> None:
+        """Count what is stored of the running day, where that is more than this process knows."""
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         asked = {"since": midnight, "until": now}
         if today := await patiently(self._store.rows, "traffic_by_hour", asked):
-            self._day = Day(
-                now.date(),
-                since=min(hour_of(row["first_at"]) for row in today),
-                seen=sum(int(row["requests"]) for row in today),
-            )
-            self.spent(sum(int(row["drawn"]) for row in today))
-        await self.learn(patiently)
+            day = self._today(now)
+            day.since = min(day.since, *(hour_of(row["first_at"]) for row in today))
+            day.seen = max(day.seen, sum(int(row["requests"]) for row in today))
+            day.drawn = max(day.drawn, sum(int(row["drawn"]) for row in today))
+            self.spent(0)
 
     async def learn(self, patiently: Patience) -> None:
         """Renew the forecast and the spread from what is stored by now."""

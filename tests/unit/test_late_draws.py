@@ -131,6 +131,8 @@ def test_the_first_draw_counts_with_its_own_probability_also_once_raised() -> No
         ({"sampling": {"rate": 0.1}}, True),
         ({"sampling": {"rate": 0.1, "signal_rate": 0}}, False),
         ({"sampling": {"rate": 0.1, "signal_rate": 0.1}}, False),
+        ({"sampling": {"budget_per_day": 100}}, True),
+        ({"sampling": {"budget_per_day": 100, "signal_rate": 0}}, False),
         ({"sampling": {"rate": 0.1}, "store": {"content": "redacted"}}, True),
         ({"sampling": {"rate": 0.1}, "store": {"content": "none"}}, False),
     ],

@@ -128,6 +128,21 @@ async def test_a_restart_goes_on_where_the_last_process_stopped() -> None:
     assert spent == sum(made.sampled for made in decisions)
 
 
+async def test_two_processes_share_one_budget() -> None:
+    history = History(2 * USUAL)
+    pair = [await Process(history).started(MIDNIGHT) for _ in range(2)]
+    drawn = 0
+    for twelfth in range(24 * 12):
+        start = MIDNIGHT + timedelta(minutes=5 * twelfth)
+        for number, process in enumerate(pair):
+            process.clock.at = start
+            await process.pacer.share(PATIENTLY)
+            for n in range(USUAL // 12):
+                made = process.decide(start + timedelta(seconds=n), 100 * twelfth + 50 * number + n)
+                drawn += made.sampled
+    assert drawn == pytest.approx(BUDGET, rel=0.05)
+
+
 async def test_each_day_has_a_budget_of_its_own() -> None:
     process = await Process(History()).started(MIDNIGHT)
     for day in range(3):
@@ -176,8 +191,8 @@ async def test_complaints_are_judged_at_most_four_times_as_often() -> None:
 async def test_with_a_rate_that_moves_a_complaint_still_counts_once_on_average() -> None:
     # The pace falls as the day goes on; complaints come for every fifth request, an hour later.
     process = await Process(History(20 * USUAL)).started(MIDNIGHT)
-    start, weights, plain = MIDNIGHT, [], []
-    pending: list[Decision] = []
+    start, weights = MIDNIGHT, list[float]()
+    pending, plain = list[Decision](), list[Decision]()
     for hour in range(24):
         pending, due = [], pending
         weights += [
