@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scorers.stats import ppi, score_calibration, weighted
 from scorers.stats.score_calibration import ScoreCalibration
 from scorers.stats.weighted import Estimate, Sums
+from tests import conversation_coverage
 
 Floats = npt.NDArray[np.float64]
 
@@ -234,6 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broken = [key for key, cell in cells.items() if verdict(cell) == "BROKEN"]
     for line in table(cells):
         print(line)
+    conversations = list(conversation_coverage.simulate(options.replicates, options.seed))
+    print(f"\n{conversation_coverage.HEADER}")
+    for one in conversations:
+        print(one.line())
     active, uniform = cells["base", "active", 60, "ppi"], cells["base", "uniform", 60, "plain"]
     ratio = active.mean_width / uniform.mean_width
     judged = [cell.coverage for cell in cells.values() if cell.normal >= ENOUGH]
@@ -244,7 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{ratio:.2f} (promised at most {LARGEST_WIDTH_RATIO})"
         f"\n{options.replicates} hours per cell, {time.monotonic() - started:.0f} s"
     )
-    return int(bool(broken) or not ratio <= LARGEST_WIDTH_RATIO)
+    kept = not broken and not any(one.broken for one in conversations)
+    return int(not (kept and ratio <= LARGEST_WIDTH_RATIO))
 
 
 def verdict(cell: Cell) -> str:

@@ -14,8 +14,8 @@ from scorers.stats.intervals import Z95
 from scorers.stats.ppi import PpiSums
 from scorers.stats.weighted import mean_loss, weights_of
 
-FEW = 30
-"""With fewer conversations than this, Student's quantile stands in for the normal one."""
+NORMAL_FROM = 50
+"""With fewer conversations than this, the variance between them is itself poorly known."""
 
 
 class ClusterSums(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +91,9 @@ def cluster_variance(sums: PpiSums, conversations: ClusterSums, lam: float = 0.0
 def design_effect(sums: PpiSums, conversations: ClusterSums, lam: float = 0.0) -> float:
     """Return by which factor conversations widen the variance, at least 1.
 
-    The cluster-robust variance over the one of independent requests. Below 30 conversations the
-    factor also turns the normal quantile into Student's. Of a single conversation nobody can tell
-    the variance: the factor leaves one observation.
+    The cluster-robust variance over the one of independent requests, times what turns the normal
+    quantile into Student's for as many conversations. Of a single conversation nobody can tell the
+    variance: the factor leaves one observation.
 
     Args:
         sums: of the window, with a judged request.
@@ -111,10 +111,8 @@ def design_effect(sums: PpiSums, conversations: ClusterSums, lam: float = 0.0) -
     # Nothing but rounding is left where no score differs from the others.
     if spread <= 1e-12 * judged.w2:
         return 1.0
-    factor = max(clustered * judged.w**2 / spread, 1.0)
-    if groups < FEW:
-        factor *= float(stdtrit(groups - 1, 0.975) / Z95) ** 2
-    return factor
+    student = float(stdtrit(groups - 1, 0.975)) / Z95
+    return max(clustered * judged.w**2 / spread, 1.0) * student**2
 
 
 def _mean(sums: PpiSums, lam: float) -> float:

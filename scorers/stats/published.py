@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scorers.stats import ppi, weighted
-from scorers.stats.clusters import ClusterSums, design_effect
+from scorers.stats.clusters import NORMAL_FROM, ClusterSums, design_effect
 from scorers.stats.ppi import PpiSums
 from scorers.stats.weighted import Estimate
 
@@ -23,7 +23,7 @@ def published(sums: PpiSums, conversations: ClusterSums) -> Published:
 
     Prediction-powered where nearly all requests of the window have a prediction, the plain
     weighted mean elsewhere; the variance is that of conversations where several requests of one
-    were judged. Below 30 conversations the estimate is marked like one of few requests.
+    were judged. Below 50 conversations the estimate is then marked like one of few requests.
 
     Args:
         sums: of the window.
@@ -36,6 +36,6 @@ def published(sums: PpiSums, conversations: ClusterSums) -> Published:
     lam = 1.0 if sums.usable else 0.0
     effect = design_effect(sums, conversations, lam)
     found = ppi.estimate(sums, lam, effect)
-    if found.display == "normal" and effect > 1.0 and conversations.n < weighted.NORMAL_FROM:
+    if found.display == "normal" and effect > 1.0 and conversations.n < NORMAL_FROM:
         found = msgspec.structs.replace(found, display="low_n")
     return Published(estimate=found, design_effect=effect, conversations=conversations.n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -37,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[ClickHouseStore]:
 
 async def serve(
     store: ClickHouseStore,
-    scores: list[float | None],
+    scores: Sequence[float | None],
     ago: timedelta,
     fingerprint: str = "j",
     **request: Any,
