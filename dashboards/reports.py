@@ -36,6 +36,7 @@ from dashboards.golden_traces import ATTRIBUTE, answers_in
 from dashboards.review.conversation import SHOWN_TURNS, conversation_of
 from dashboards.signals import signal_rows
 from dashboards.windows import Window, wider_than
+from sinks.rows import storable
 
 SCORER = "faithfulness"
 
@@ -214,7 +215,7 @@ class Reports:
         asked = {"since": window.since, "until": window.until, "text": attribute}
         rows = await self._store.rows("traces_with", asked)
         found = await asyncio.to_thread(answers_in, rows, attribute)
-        return {"answers": msgspec.to_builtins(found)}
+        return {"answers": storable(msgspec.to_builtins(found))}
 
     async def accept_evaluation(self, item: Any, at: datetime) -> int:
         """Store a part of a run of the golden set, durably; return how many rows it held.

@@ -8,9 +8,11 @@ from typing import Any
 
 import jmespath
 import msgspec
+from jmespath.exceptions import JMESPathError
 
 from collector.config_evaluation import ResponseConfig
 from collector.model import Document
+from sinks.rows import text
 
 NUMBERS = ("latency_ms", "input_tokens", "output_tokens", "cost_usd")
 """What an answer took, as far as it is known."""
@@ -56,13 +58,20 @@ class ResponseReader:
         Raises:
             Unreadable: a value is of another type than it must be.
         """
-        found = {name: path.search(body) for name, path in self._paths.items()}
+        found = {name: _search(name, path, body) for name, path in self._paths.items()}
         fields: dict[str, Any] = {
             **{name: _documents(name, found.get(name)) for name in ("documents", "retrieved")},
             **{name: _text(name, found.get(name)) for name in ("answer", "model", "trace_id")},
             **{name: _number(name, found.get(name)) for name in NUMBERS},
         }
         return Answer(question_id=question_id, **fields)
+
+
+def _search(name: str, path: Any, body: Any) -> Any:
+    try:
+        return path.search(body)
+    except JMESPathError as err:
+        raise Unreadable(f"evaluation.target.response.{name}: {type(err).__name__}") from err
 
 
 def _documents(name: str, value: Any) -> list[Document] | None:
@@ -75,14 +84,14 @@ def _documents(name: str, value: Any) -> list[Document] | None:
 
 def _document(name: str, rank: int, item: Any) -> Document:
     if isinstance(item, str | int) and not isinstance(item, bool):
-        return Document(rank=rank, document_id=str(item))
+        return Document(rank=rank, document_id=text(str(item)))
     if not isinstance(item, Mapping):
         raise Unreadable(_wrong(name, "a list of ids or of objects such as {document_id, text}"))
     fields: dict[str, Any] = {
-        field: str(item[field]) for field in _TEXTS if isinstance(item.get(field), str | int)
+        field: text(str(item[field])) for field in _TEXTS if isinstance(item.get(field), str | int)
     }
     if "document_id" not in fields and isinstance(item.get("id"), str | int):
-        fields["document_id"] = str(item["id"])
+        fields["document_id"] = text(str(item["id"]))
     if not fields:
         raise Unreadable(_wrong(name, f"objects with one of {', '.join(_TEXTS)}"))
     return Document(rank=rank, **fields)
@@ -90,7 +99,7 @@ def _document(name: str, rank: int, item: Any) -> Document:
 
 def _text(name: str, value: Any) -> str | None:
     if value is None or isinstance(value, str):
-        return value
+        return None if value is None else text(value)
     raise Unreadable(_wrong(name, "a text"))
 
 

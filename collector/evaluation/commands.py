@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 
 from collector.config import load
-from collector.errors import UsageError
-from collector.options import ConfigOption, DaySinceOption, JsonOption, window_of
+from collector.errors import DependencyError, UsageError
+from collector.options import (
+    ConfigOption,
+    DaySinceOption,
+    JsonOption,
+    own_command,
+    print_json,
+    window_of,
+)
 
 _OLD = typer.Argument(help="Run of the version in use: its name, or its folder.")
 _NEW = typer.Argument(help="Run of the version that is to replace it.")
@@ -76,14 +85,23 @@ def _eval(
         resolved = load(config, need_secrets=tier is _Tier.full)
         window = window_of("estimates", since)
         folder = asyncio.run(session.begin(resolved, run, asked, window))
-    with folder:
+    with folder, _told_how_to_go_on(folder.path):
         resolved = load(config, need_secrets=folder.run.tier == "full")
         report = asyncio.run(session.complete(resolved, folder, progress, store=store))
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         printed.report(report, Console())
         print(f"rows and report: {folder.path}")
+
+
+@contextmanager
+def _told_how_to_go_on(run: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DependencyError, KeyboardInterrupt):
+        print(f"go on with: {own_command()} eval --resume {run.name}", file=sys.stderr)
+        raise
 
 
 def _place(target: str | None, results: Path | None, stored: str | None) -> str:
@@ -115,7 +133,7 @@ def _compare(
     resolved = load(config, need_secrets=False)
     found = compare(finished(place_of(resolved, old)), finished(place_of(resolved, new)))
     if as_json:
-        _print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(found))
     else:
         printed.compared(found, Console())
 
@@ -140,12 +158,8 @@ def _gate(
         resolved.config.evaluation.gate,
     )
     if as_json:
-        _print_json({"passed": decision.passed, **msgspec.to_builtins(decision)})
+        print_json({"passed": decision.passed, **msgspec.to_builtins(decision)})
     else:
         printed.decision(decision, Console())
     if not decision.passed:
         raise typer.Exit(1)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, ensure_ascii=False))

@@ -94,6 +94,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 def compare(old: FinishedRun, new: FinishedRun) -> Compared:
     """Compare a new run with an old one; see the module docstring."""
     rows, notes = _shared(old, new)
+    if old.run.k != new.run.k:
+        notes.append(f"recall and precision are left out: k is {old.run.k} and {new.run.k}")
     measures = [one for one in catalogue(new.run.k) if _comparable(one.name, old, new, notes)]
     overall: list[Comparison] = []
     segments: list[Comparison] = []

@@ -78,12 +78,16 @@ def _check(old: FinishedRun, new: FinishedRun, config: GateConfig) -> None:
         problems.append(f"the runs are of the tiers {old.run.tier} and {new.run.tier}")
     if old.run.k != new.run.k:
         problems.append(f"the runs have k = {old.run.k} and {new.run.k}; run one of them again")
-    known = {one.name for one in catalogue(new.run.k)}
-    problems += [
-        f"evaluation.gate: {name} is no measure; there are {', '.join(sorted(known))}"
-        for name in sorted({*config.measures, *config.floors})
-        if full_name(name, new.run.k) not in known
-    ]
+    scores = [one for one in catalogue(new.run.k) if one.unit == "score"]
+    for key, named, fit in (
+        ("measures", config.measures, {one.name for one in scores}),
+        ("floors", config.floors, {one.name for one in scores if one.more_is_better}),
+    ):
+        problems += [
+            f"evaluation.gate.{key}: {name} is none of {', '.join(sorted(fit))}"
+            for name in named
+            if full_name(name, new.run.k) not in fit
+        ]
     if not old.rows.keys() & new.rows.keys():
         problems.append("the runs share no question: make both on the same golden set")
     if problems:

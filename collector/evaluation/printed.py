@@ -7,9 +7,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from collector.evaluation.compare import Compared, Comparison
 from collector.evaluation.gate import Decision
+from collector.plain import plain
 
 Data = Mapping[str, Any]
 _SEGMENT_COLUMNS = ("recall", "mrr", "faithfulness", "correctness", "refusal", "wrong_refusal")
@@ -36,13 +38,14 @@ def report(found: Data, console: Console) -> None:
         )
         for group in segments:
             cells = (_value(group["measures"][name]["mean"]) for name in names)
-            by_segment.add_row(group["segment"], str(group["questions"]), *cells)
+            by_segment.add_row(_shown(group["segment"]), str(group["questions"]), *cells)
         console.print()
         console.print(by_segment)
-    console.print(_words(found, whole), style="dim", soft_wrap=True)
+    for line in _words(found, whole):
+        _say(console, line, "dim")
 
 
-def _words(found: Data, whole: Data) -> str:
+def _words(found: Data, whole: Data) -> list[str]:
     lines = []
     if whole["diagnoses"]:
         named = (f"{name} {count}" for name, count in whole["diagnoses"].items())
@@ -55,12 +58,14 @@ def _words(found: Data, whole: Data) -> str:
         lines.append(f"judge {found['judge']}: uncalibrated; trust differences, not levels")
     if found["judge"] and found["judge"].startswith("lexical"):
         lines.append("correctness is a stand-in that compares words, not meaning")
+    if found["judge_cost_usd"] is not None:
+        lines.append(f"judging cost {found['judge_cost_usd']:.4f} USD")
     if whole["questions"]:
         lines.append(
             f"{whole['questions']} questions show a share to ±{100 * whole['half_width']:.0f} "
             "points at worst"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def compared(found: Compared, console: Console) -> None:
@@ -73,7 +78,7 @@ def compared(found: Compared, console: Console) -> None:
     elif found.segments:
         console.print("no segment differs beyond chance", style="dim")
     for note in (_NOT_SHOWN_MEANS, *found.notes):
-        console.print(note, style="dim", soft_wrap=True)
+        _say(console, note, "dim")
 
 
 _NOT_SHOWN = "not shown"
@@ -88,7 +93,7 @@ def _comparisons(rows: Sequence[Comparison], title: str) -> Table:
     table = _table(title, names)
     for one in rows:
         table.add_row(
-            one.measure if title == "measure" else f"{one.measure} in {one.segment}",
+            _shown(one.measure if title == "measure" else f"{one.measure} in {one.segment}"),
             _value(one.old),
             _value(one.new),
             _value(one.difference, sign="+"),
@@ -105,14 +110,23 @@ def decision(found: Decision, console: Console) -> None:
     """Print what the gate says and why, then what it could not exclude."""
     console.print("passed" if found.passed else "blocked", style="bold")
     for reason in found.blocked:
-        console.print(f"  {reason}", soft_wrap=True)
+        _say(console, f"  {reason}")
     for warning in found.warnings:
-        console.print(f"  warning: {warning}", style="dim", soft_wrap=True)
+        _say(console, f"  warning: {warning}", "dim")
     for one in found.compared.overall:
         if one.measure in ("latency_ms", "cost_usd") and one.verdict in ("better", "worse"):
-            console.print(
-                f"  beside it: {one.measure} went from {_value(one.old)} to {_value(one.new)}"
-            )
+            change = f"{one.measure} went from {_value(one.old)} to {_value(one.new)}"
+            _say(console, f"  beside it: {change}")
+
+
+def _say(console: Console, line: str, style: str = "") -> None:
+    """Print a line that may be longer than the terminal is wide."""
+    indent = line[: len(line) - len(line.lstrip())]
+    console.print(Text(indent + plain(line)), style=style, soft_wrap=True)
+
+
+def _shown(text: str) -> Text:
+    return Text(plain(text))
 
 
 def _table(first: str, rest: Sequence[str]) -> Table:

@@ -29,8 +29,8 @@ async def evaluate(
 ) -> list[EvalRow]:
     """Ask what was not answered yet, measure what was not measured yet.
 
-    Answers and rows of an earlier, interrupted attempt are kept; questions that failed then are
-    asked again.
+    Answers and rows of an earlier, interrupted attempt are kept; what failed then, asking or
+    judging, is tried again.
 
     Args:
         folder: of the run.
@@ -67,7 +67,7 @@ async def _one(folder: RunFolder, row: GoldenRow, target: Target, judge: Judge |
     if answer is None:
         answer = await target.ask(row)
         folder.add_answer(answer)
-    elif row.id in folder.rows:
+    elif row.id in folder.rows and not folder.rows[row.id].failures:
         return
     run = folder.run
     folder.add_row(await measure(row, answer, judge, k=run.k, segment=segment(row, run.segment_by)))

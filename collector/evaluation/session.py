@@ -30,6 +30,7 @@ from collector.remote import report, send_evaluation
 from collector.telemetry import Metrics
 from dashboards.windows import Window
 from sinks.golden_file import GoldenRow, load
+from sinks.rows import storable
 
 _JUDGE_PATIENCE_SECONDS = 600.0
 
@@ -187,7 +188,11 @@ def golden_rows(path: Path) -> list[GoldenRow]:
     Raises:
         UsageError: it cannot be used, or holds no such row.
     """
-    rows = [row for row in load(path) if not row.extra.get("draft")]
+    rows = [
+        msgspec.convert(storable(msgspec.to_builtins(row)), GoldenRow)
+        for row in load(path)
+        if not row.extra.get("draft")
+    ]
     if not rows:
         raise UsageError([f"{path}: holds no question; drafts count once `draft` is removed"])
     return rows

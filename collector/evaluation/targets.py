@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import httpx
 import jmespath
 import msgspec
+from jmespath.exceptions import JMESPathError
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -163,8 +164,8 @@ class HttpTarget:
 
     async def ask(self, row: GoldenRow) -> Answer:
         """See `Target.ask`."""
-        body = self._body.search(as_data(row))
         try:
+            body = self._body.search(as_data(row))
             return await self._retrying(self._ask_once, row.id, body)
         except _Unreachable as err:
             raise TransientDependencyError(
@@ -174,6 +175,9 @@ class HttpTarget:
             return Answer(question_id=row.id, error=err.cause)
         except Unreadable as err:
             return Answer(question_id=row.id, error=str(err))
+        except JMESPathError as err:
+            cause = f"evaluation.target.request: {type(err).__name__}"
+            return Answer(question_id=row.id, error=cause)
 
     async def _ask_once(self, question_id: str, body: Any) -> Answer:
         await self._pace.wait()

@@ -69,6 +69,17 @@ def test_another_shape_names_the_setting_and_shows_no_text(body: Any, named: str
     assert "Yes." not in str(caught.value)
 
 
+def test_texts_that_nothing_can_store_are_made_storable() -> None:
+    answer = read({"answer": "half \ud83d\x00", "documents": [{"id": "\udc00", "text": "\ud800"}]})
+    assert answer.answer == "half \ufffd\ufffd"
+    assert [(d.document_id, d.text) for d in answer.documents or []] == [("\ufffd", "\ufffd")]
+
+
+def test_an_expression_that_does_not_fit_a_response_fails_that_response_only() -> None:
+    with pytest.raises(Unreadable, match=r"response\.answer"):
+        read({"parts": None}, answer="join(' ', parts)")
+
+
 def test_every_bad_line_of_a_file_of_results_is_named(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text('{"id": "a", "answer": "x"}\nnot json\n{"answer": "y"}\n{"id": "a"}\n')

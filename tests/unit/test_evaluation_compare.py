@@ -119,6 +119,13 @@ def test_two_judges_are_never_compared_and_other_questions_are_left_out() -> Non
     assert any("reworded" in note for note in found.notes)
 
 
+def test_another_k_is_said_and_leaves_the_rest_comparable() -> None:
+    scores = {"recall@5": [1.0], "mrr": [1.0]}
+    found = compare(run_of("old", scores, ONE, k=10), run_of("new", scores, ONE))
+    assert {one.measure for one in found.overall} <= {"recall@5", "mrr"}
+    assert any("k is 10 and 5" in note for note in found.notes)
+
+
 def test_synthetic_questions_are_in_no_comparison() -> None:
     run = run_of("a", {"mrr": [1.0, 1.0]}, ONE * 2)
     run.rows["q1"] = msgspec.structs.replace(run.rows["q1"], synthetic=True)

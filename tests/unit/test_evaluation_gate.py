@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from collector.config_evaluation import GateConfig
@@ -105,6 +107,18 @@ def test_small_segments_are_reported_and_block_nothing() -> None:
     assert any("multi_hop is 0.000 on 10 questions" in warning for warning in found.warnings)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [{"measures": ["latency_ms"]}, {"floors": {"wrong_refusal": 0.1}}, {"floors": {"recal": 0.5}}],
+)
+def test_what_cannot_be_gated_is_named(config: dict[str, Any]) -> None:
+    run = run_of("same", {"mrr": [1.0]}, ["lookup"])
+    (key,) = config
+    with pytest.raises(UsageError, match=f"evaluation.gate.{key}: ") as caught:
+        decide(run, run, GateConfig.model_validate(config))
+    assert len(caught.value.problems) == 1
+
+
 def test_runs_that_cannot_be_compared_are_refused_with_every_reason() -> None:
     old = run_of("old", {"mrr": [1.0]}, ["lookup"], tier="retrieval", k=10)
     new = run_of("new", {"mrr": [1.0]}, ["lookup"])
@@ -113,5 +127,5 @@ def test_runs_that_cannot_be_compared_are_refused_with_every_reason() -> None:
     assert [problem.split(" ")[0] for problem in caught.value.problems] == [
         "the",
         "the",
-        "evaluation.gate:",
+        "evaluation.gate.measures:",
     ]
