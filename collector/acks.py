@@ -59,6 +59,14 @@ class Acks:
                 moved[partition] = watermark
         return moved
 
+    def forget(self, partitions: set[int]) -> None:
+        """Drop all that is known of partitions that are another's from now on."""
+        self._holds = {p: holds for p, holds in self._holds.items() if p.partition not in partitions}
+        for partition in partitions:
+            self._order.pop(partition, None)
+            self._next.pop(partition, None)
+            self._committed.pop(partition, None)
+
     def committed(self, next_offsets: dict[int, int]) -> None:
         """Note that these offsets are durably committed."""
         self._committed.update(next_offsets)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
@@ -27,7 +27,16 @@ from collector.errors import ConfigError, DependencyError, UsageError
 from collector.inference import SignalInference
 from collector.journal.sqlite import SqliteJournal
 from collector.pipeline import LocalScore, Processor
-from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Judge, Store
+from collector.ports import (
+    CONVERSATIONS,
+    JUDGE,
+    SIGNALS,
+    TELEMETRY,
+    Consumer,
+    Journal,
+    Judge,
+    Store,
+)
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app
 from collector.review_stream import ReviewStream
@@ -134,6 +143,36 @@ async def open_store(config: Config, metrics: Metrics) -> ClickHouseStore:
     return await ClickHouseStore.open(config.store_url, config.store, metrics)
 
 
+async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
+    """Open the journal of this configuration: on Kafka where that is named, else in a file."""
+    config = resolved.config
+    _make_data_dir(config.data_dir)
+    if config.journal.kafka is None:
+        return await SqliteJournal.open(
+            config.data_dir / "journal.sqlite",
+            config.journal,
+            metrics,
+            forgets=config.store.content != "full",
+        )
+    with _extra("kafka", "journal.kafka"):
+        from collector.journal.kafka import KafkaJournal
+    return await KafkaJournal.open(
+        config.journal.kafka,
+        max_body_bytes=config.receive.max_body_bytes,
+        password=resolved.secrets.kafka_journal_password,
+        metrics=metrics,
+    )
+
+
+@contextmanager
+def _extra(name: str, key: str) -> Iterator[None]:
+    """Say how to install what only some configurations need, where an import shows it missing."""
+    try:
+        yield
+    except ImportError as err:
+        raise ConfigError([f"{key}: install groundwatch[{name}] for it"]) from err
+
+
 @asynccontextmanager
 async def running(resolved: Resolved) -> AsyncIterator[Agent]:
     """Run an agent for as long as the block lasts.
@@ -150,12 +189,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
     async with AsyncExitStack() as stack:
         store = await open_store(config, metrics)
         stack.push_async_callback(store.close)
-        journal = await SqliteJournal.open(
-            config.data_dir / "journal.sqlite",
-            config.journal,
-            metrics,
-            forgets=config.store.content != "full",
-        )
+        journal = await open_journal(resolved, metrics)
         stack.push_async_callback(journal.close)
         budget = await _open_budget(config, metrics, clock, stack)
         judge = build_judge(resolved, metrics, budget)
@@ -163,10 +197,9 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             judge = CachedJudge(judge, store, metrics)
         stack.push_async_callback(judge.close)
         inferring = [CONVERSATIONS] if config.implicit.enabled else []
-        consumers = {
-            topic: await journal.consumer(topic, "groundwatch")
-            for topic in (TELEMETRY, SIGNALS, JUDGE, *inferring)
-        }
+        topics = (TELEMETRY, SIGNALS, JUDGE, *inferring)
+        joining = (journal.consumer(topic, "groundwatch") for topic in topics)
+        consumers = dict(zip(topics, await asyncio.gather(*joining), strict=True))
         keeps_texts = config.store.content == "full"
         dead_letters = DeadLetterFile(config.data_dir, bodies=keeps_texts)
         accounting = Accounting(metrics, judge.fingerprint)
@@ -350,9 +383,10 @@ async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metri
         with suppress(DependencyError):  # shown again when it can be read
             await budget.show()
         for topic, consumer in consumers.items():
-            records, seconds = await consumer.lag()
-            metrics.journal_lag_records.labels(topic).set(records)
-            metrics.journal_lag_seconds.labels(topic).set(seconds)
+            with suppress(DependencyError):
+                records, seconds = await consumer.lag()
+                metrics.journal_lag_records.labels(topic).set(records)
+                metrics.journal_lag_seconds.labels(topic).set(seconds)
         await asyncio.sleep(_GAUGE_SECONDS)
 
 

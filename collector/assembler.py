@@ -139,11 +139,11 @@ class Assembler:
         ready, self._ready = self._ready, []
         return ready
 
-    def drain(self) -> list[Closed]:
-        """Close and return everything, for a shutdown."""
-        for trace_id in list(self._open):
-            self._close(trace_id, "shutdown")
-        self._heap.clear()
+    def drain(self, partitions: set[int] | None = None) -> list[Closed]:
+        """Close and return everything, for a shutdown; or what came from some partitions."""
+        for trace_id, opened in list(self._open.items()):
+            if partitions is None or any(p.partition in partitions for p in opened.positions):
+                self._close(trace_id, "shutdown")
         ready, self._ready = self._ready, []
         return ready
 

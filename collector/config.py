@@ -28,6 +28,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from collector.config_evaluation import EvaluationConfig
+from collector.config_kafka import KafkaJournalConfig, KafkaSourceConfig
 from collector.errors import ConfigError
 
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
@@ -125,6 +126,17 @@ class JournalConfig(_Section):
     )
     min_free_disk_bytes: int = Field(
         256 * MIB, ge=0, description="free disk below which senders are told to wait"
+    )
+    kafka: KafkaJournalConfig | None = Field(
+        None, description="keep the journal on Kafka, which several processes can share"
+    )
+
+
+class SourceConfig(_Section):
+    """What telemetry is fetched from, beside what is sent to us."""
+
+    kafka: KafkaSourceConfig | None = Field(
+        None, description="read topics that an OpenTelemetry Collector writes"
     )
 
 
@@ -403,6 +415,7 @@ class Config(_Section):
     )
     listen: ListenConfig = ListenConfig()
     receive: ReceiveConfig = ReceiveConfig()
+    source: SourceConfig = SourceConfig()
     journal: JournalConfig = JournalConfig()
     assembler: AssemblerConfig = AssemblerConfig()
     sampling: SamplingConfig = SamplingConfig()
@@ -453,6 +466,8 @@ class Secrets(_Section):
     judge_keys: dict[str, SecretStr] = {}
     """Keys of the judge's endpoints, by environment variable."""
     ingest_token: SecretStr | None = None
+    kafka_journal_password: SecretStr | None = None
+    kafka_source_password: SecretStr | None = None
 
 
 class Resolved(_Section):
@@ -545,6 +560,18 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
         else:
             problems.append(
                 f"receive.ingest_token_env: the environment variable {token_env} is not set"
+            )
+    for part in ("journal", "source"):
+        security = section(section(section(raw, part), "kafka"), "security")
+        password_env = security.get("sasl_password_env")
+        if password_env is None:
+            continue
+        if password := environ.get(str(password_env)):
+            found[f"kafka_{part}_password"] = SecretStr(password)
+        else:
+            problems.append(
+                f"{part}.kafka.security.sasl_password_env: the environment variable "
+                f"{password_env} is not set"
             )
     return Secrets(**found, judge_keys=judge_keys)
 

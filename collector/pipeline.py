@@ -129,6 +129,10 @@ class Processor:
         self._reader = Reader(self._assembler, self._acks, config.receive, metrics, clock)
         # Held while a thread works on the assembler or the acks.
         self._lock = asyncio.Lock()
+        # Held while records are taken in, and while traces are stored.
+        self._reading, self._storing = asyncio.Lock(), asyncio.Lock()
+        self._patiently: Patience | None = None
+        consumer.before_letting_go(self.let_go)
         self._warn = RateLimitedLog()
         metrics.open_traces_capacity.set(config.assembler.max_traces)
         metrics.open_bytes_capacity.set(config.assembler.max_bytes)
@@ -140,7 +144,7 @@ class Processor:
             PermanentDependencyError: the store refuses every row; nothing was lost, the records
                 wait in the journal.
         """
-        patiently = Patience(stop, self._waiting)
+        patiently = self._patiently = Patience(stop, self._waiting)
         try:
             await self._pacer.resume(patiently)
             async with asyncio.TaskGroup() as group:
@@ -161,12 +165,13 @@ class Processor:
                 # Storing is behind: reading on would only move the backlog into memory.
                 await asyncio.sleep(0.02)
                 continue
-            records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
-            if records:
-                async with self._lock:
-                    taken = await asyncio.to_thread(self._reader.take_in, records)
-                    self._complaints += taken.complaints
-                await self._pass_on(taken, patiently)
+            async with self._reading:
+                records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
+                if records:
+                    async with self._lock:
+                        taken = await asyncio.to_thread(self._reader.take_in, records)
+                        self._complaints += taken.complaints
+                    await self._pass_on(taken, patiently)
 
     @property
     def _behind(self) -> int:
@@ -190,26 +195,48 @@ class Processor:
         committed_at = self._clock.monotonic()
         while True:
             stopping = stop.is_set()
-            async with self._lock:
-                closed = (
-                    self._assembler.drain()
-                    if stopping
-                    else self._assembler.due(self._clock.monotonic())
-                )
-            self._observe()
-            size = self._config.store.flush_rows
-            for start in range(0, len(closed), size):
-                await self._store_batch(closed[start : start + size], patiently)
-            complaints = await self._answer_complaints(patiently)
-            now = self._clock.monotonic()
-            if stopping or closed or complaints or now - committed_at >= _COMMIT_SECONDS:
-                await self._commit()
-                committed_at = now
+            async with self._storing:
+                async with self._lock:
+                    closed = (
+                        self._assembler.drain()
+                        if stopping
+                        else self._assembler.due(self._clock.monotonic())
+                    )
+                self._observe()
+                complaints = await self._store_closed(closed, patiently)
+                now = self._clock.monotonic()
+                if stopping or closed or complaints or now - committed_at >= _COMMIT_SECONDS:
+                    await self._commit()
+                    committed_at = now
             if stopping:
                 return
             if not closed:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _POLL_SECONDS)
+
+    async def let_go(self, partitions: set[int]) -> None:
+        """Store what is open of partitions that another process takes over, and forget them.
+
+        As at a shutdown, what is stored so early grows by what the other process reads.
+
+        Raises:
+            TransientDependencyError, Overloaded: only once stopping.
+        """
+        async with self._reading, self._storing:
+            async with self._lock:
+                closed = self._assembler.drain(partitions)
+            if self._patiently is not None:
+                await self._store_closed(closed, self._patiently)
+                await self._commit()
+            async with self._lock:
+                self._acks.forget(partitions)
+
+    async def _store_closed(self, closed: Sequence[Closed], patiently: Patience) -> int:
+        """Store traces, batch by batch, then answer complaints; return how many these were."""
+        size = self._config.store.flush_rows
+        for start in range(0, len(closed), size):
+            await self._store_batch(closed[start : start + size], patiently)
+        return await self._answer_complaints(patiently)
 
     async def _answer_complaints(self, patiently: Patience) -> int:
         """Look again at stored requests that signals may be about; return how many."""

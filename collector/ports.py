@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -54,8 +54,26 @@ class Record(NamedTuple):
     appended_at: float
 
 
+LetGo = Callable[[set[int]], Awaitable[None]]
+"""Finishes what was read of some partitions, commits, and forgets them."""
+
+
 class Consumer(Protocol):
-    """One member of a consumer group on one topic. Reading does not remove; committing does."""
+    """One member of a consumer group on one topic. Reading does not remove; committing does.
+
+    The partitions of a topic are shared out among the members of a group. In a journal of one
+    process there is one partition, and one member at a time is given its records. On a broker
+    partitions move when members come, go or fall silent.
+    """
+
+    def before_letting_go(self, finish: LetGo) -> None:
+        """Have `finish` called before partitions move to another member, and wait for it.
+
+        It has a limited time; after that, or where a member was silent for too long, they move
+        all the same and a commit of them does nothing. Records of a partition that comes back
+        are only given out once it has ended.
+        """
+        ...
 
     async def poll(self, max_records: int, timeout_seconds: float) -> list[Record]:
         """Return the next records in order, at most `max_records`, [] after the time-out.
@@ -86,7 +104,15 @@ class Consumer(Protocol):
 
 
 class Journal(Protocol):
-    """A durable, bounded, replayable log of topics."""
+    """A durable, bounded, replayable log of topics.
+
+    Records of one key come back in the order they were appended; all records of a topic do in a
+    journal of one partition. Beyond what is said here the two journals differ: the file refuses
+    appends at a size of its own, keeps a record until every group is done with it, appends all
+    entries or none, and gives a record out as soon as it is appended. A broker keeps records for
+    a set time, done or not; an append that fails may be there in part; and a record may take a
+    moment until a poll finds it.
+    """
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Append all entries; return once they are durable.

@@ -93,6 +93,10 @@ class Metrics:
 
         self.journal_bytes = g("journal_bytes", "Size of the journal.")
         self.journal_bytes_capacity = g("journal_bytes_capacity", "Bound of the journal's size.")
+        self.journal_pending_bytes = g(
+            "journal_pending_bytes", "Bodies under way to Kafka brokers, in bytes."
+        )
+        self.journal_pending_bytes_capacity = g("journal_pending_bytes_capacity", "Bound of these.")
         self.journal_lag_records = g("journal_lag_records", "Records not yet done.", ["topic"])
         self.journal_lag_seconds = g(
             "journal_lag_seconds", "Age of the oldest record not yet done.", ["topic"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.telemetry import Metrics
+from tests.kafka_broker import Broker, a_broker
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -90,6 +91,13 @@ def pytest_terminal_summary(
 def metrics() -> Metrics:
     """A fresh catalogue on a registry of its own, so tests never see each other's counts."""
     return Metrics(CollectorRegistry())
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One Kafka broker for all tests that do not kill it; use topics of your own on it."""
+    with a_broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 @pytest.fixture

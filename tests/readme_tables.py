@@ -10,7 +10,8 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import typer.main
 from prometheus_client import CollectorRegistry
@@ -38,6 +39,10 @@ def config_rows(
             _default(field.get_default(call_default_factory=True)),
             str(field.description),
         )
+        members = get_args(annotation) if get_origin(annotation) is UnionType else ()
+        for optional in members:  # a section that may be left out
+            if isinstance(optional, type) and issubclass(optional, BaseModel):
+                yield from config_rows(optional, f"{prefix}{name}.")
 
 
 def _default(value: Any) -> str:

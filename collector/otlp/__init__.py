@@ -23,6 +23,7 @@ from collector.otlp.merge import (
     merge_traces,
     version_of,
 )
+from collector.otlp.split import split_by_trace
 
 __all__ = [
     "Canonical",
@@ -38,5 +39,6 @@ __all__ = [
     "join_spans",
     "merge_traces",
     "parse_json",
+    "split_by_trace",
     "version_of",
 ]

@@ -106,18 +106,22 @@ class JudgeWorker:
         self._started_at = clock.now().timestamp()
         self._acks = Acks()
         self._ahead: deque[_Work] = deque()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], _Work] = {}
         self._done: list[_Done] = []
         self._judged = 0
         # Versions taken up in this process, so that a doubled task is judged once.
         self._taken: dict[tuple[str, int], None] = {}
         self._warn = RateLimitedLog()
+        # Held while tasks are read, and while judgements are stored.
+        self._reading, self._storing = asyncio.Lock(), asyncio.Lock()
+        self._patiently: Patience | None = None
+        consumer.before_letting_go(self.let_go)
         metrics.judge_in_flight_capacity.set(concurrency)
         metrics.judge_trusted.labels(judge.fingerprint).set(0)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set. What is under way then is left in the journal."""
-        patiently = Patience(
+        patiently = self._patiently = Patience(
             stop, lambda e: self._warn.warning("waiting_for_dependency", error=type(e).__name__)
         )
         try:
@@ -133,8 +137,9 @@ class JudgeWorker:
                 self._metrics.loop_timestamp.labels("judge").set(self._clock.now().timestamp())
                 lacking = _READ_AHEAD - len(self._ahead)
                 if lacking > 0 and self._next_due() is None:
-                    records = await patiently(self._consumer.poll, lacking, _POLL_SECONDS)
-                    self._ahead.extend(await self._open_tasks(records, patiently))
+                    async with self._reading:
+                        records = await patiently(self._consumer.poll, lacking, _POLL_SECONDS)
+                        self._ahead.extend(await self._open_tasks(records, patiently))
                 while self._has_room() and (work := self._next_due()):
                     self._ahead.remove(work)
                     self._start(work)
@@ -144,6 +149,31 @@ class JudgeWorker:
             for running in self._running:
                 running.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def let_go(self, partitions: set[int]) -> None:
+        """Finish the judgements of partitions that another process takes over, forget the rest.
+
+        Raises:
+            TransientDependencyError, Overloaded: only once stopping.
+        """
+        async with self._reading:
+            self._forget_ahead(partitions)
+            theirs = [task for task, work in self._running.items() if _is_of(work, partitions)]
+            if theirs:
+                await asyncio.wait(theirs)
+            self._forget_ahead(partitions)  # what was put off
+            if self._patiently is not None:
+                await self._flush(self._patiently)
+                while self._done:
+                    await self._flush(self._patiently)
+            async with self._storing:
+                self._acks.forget(partitions)
+
+    def _forget_ahead(self, partitions: set[int]) -> None:
+        for work in [work for work in self._ahead if _is_of(work, partitions)]:
+            self._ahead.remove(work)
+            # Should it come back, it is to be judged.
+            self._taken.pop((work.task.request.trace_id, work.task.version), None)
 
     def _has_room(self) -> bool:
         """Whether another judgement may start, and its result be kept until it is stored."""
@@ -194,8 +224,8 @@ class JudgeWorker:
 
     def _start(self, work: _Work) -> None:
         running = asyncio.create_task(self._judge_one(work))
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        self._running[running] = work
+        running.add_done_callback(self._running.pop)
         self._metrics.judge_in_flight.set(len(self._running))
 
     async def _judge_one(self, work: _Work) -> None:
@@ -266,6 +296,10 @@ class JudgeWorker:
 
     async def _flush(self, patiently: Patience) -> None:
         """Store what is judged, count it, then let go of its positions."""
+        async with self._storing:
+            await self._store_done(patiently)
+
+    async def _store_done(self, patiently: Patience) -> None:
         done, self._done = self._done[:_FLUSH_ROWS], self._done[_FLUSH_ROWS:]
         if done:
             started_at = {
@@ -283,3 +317,7 @@ class JudgeWorker:
         if offsets := self._acks.committable():
             await patiently(self._consumer.commit, offsets)
             self._acks.committed(offsets)
+
+
+def _is_of(work: _Work, partitions: set[int]) -> bool:
+    return work.record.position.partition in partitions

