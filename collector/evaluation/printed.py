@@ -55,7 +55,10 @@ def _words(found: Data, whole: Data) -> list[str]:
             causes = ", ".join(f"{cause} {count}" for cause, count in one["failed"].items())
             lines.append(f"{name} failed: {causes}")
     if found["judge"]:
-        lines.append(f"judge {found['judge']}: uncalibrated; trust differences, not levels")
+        lines.append(
+            f"judge {found['judge']}: trust differences more than levels; "
+            "`groundwatch calibration` says how far it agrees with people"
+        )
     if found["judge"] and found["judge"].startswith("lexical"):
         lines.append("correctness is a stand-in that compares words, not meaning")
     if found["judge_cost_usd"] is not None:
