@@ -146,6 +146,8 @@ def golden_export(
     since: SinceOption = None,
     week: WeekOption = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Add candidates to a golden file as drafts, leaving out questions it already has."""
     from dashboards.candidates import golden_row
@@ -153,7 +155,14 @@ def golden_export(
 
     found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
     result = golden_file.append(file, [golden_row(candidate) for candidate in found])
-    if not found:
+    if as_json:
+        print_json(
+            {
+                "added": [row.id for row in result.added],
+                "already_there": {one.row.id: one.same_as for one in result.duplicates},
+            }
+        )
+    elif not found:
         print(f"{file}: no candidates in this window")
     elif not result.added:
         print(f"{file}: nothing to add, all {len(found)} candidates are there already")

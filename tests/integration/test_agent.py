@@ -162,6 +162,8 @@ def test_commands_answer_with_and_without_a_running_agent(tmp_path: Path) -> Non
         wait_for(agent, 10)
         running = agent.run_command("estimates", "--since", "1h", "--json")
         export = agent.run_command("golden", "export", str(golden))
+        again = agent.run_command("golden", "export", str(golden))
+        as_json = agent.run_command("golden", "export", str(golden), "--json")
     stopped = agent.run_command("estimates", "--since", "1h", "--json")
     for done in (running, stopped):
         assert done.returncode == 0, done.stderr
@@ -175,6 +177,10 @@ def test_commands_answer_with_and_without_a_running_agent(tmp_path: Path) -> Non
             *("n_eff", "estimate", "low", "high", "method", "judge_trust"),
         }
     assert export.returncode == 0, export.stderr
+    count = len(json.loads(as_json.stdout)["already_there"])
+    assert export.stdout == f"{golden}: {count} added, 0 already there\n"
+    assert again.stdout == f"{golden}: nothing to add, all {count} candidates are there already\n"
+    assert json.loads(as_json.stdout)["added"] == []
     assert golden.read_text().startswith("# our questions\n- id: q1\n")
     rows = YAML(typ="safe").load(golden)
     assert len({row["question"] for row in rows}) == len(rows)

@@ -67,6 +67,15 @@ def test_every_command_named_exists() -> None:
         assert {words[0], " ".join(words[:2])} & known, mention
 
 
+def test_what_is_to_be_seen_can_be_had_as_json() -> None:
+    table = TEXT.partition("## What you see")[2].partition("\n## ")[0]
+    named = [words.split() for words in re.findall(r"^\| `groundwatch ([a-z -]+)", table, re.M)]
+    assert len(named) >= 5
+    for words in named:
+        command = next(command for path, command in commands() if path == words[: len(path)])
+        assert {"--json", "--data-dir"} <= {option for p in command.params for option in p.opts}
+
+
 def test_every_make_target_named_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"\bmake ([a-z-]+)", TEXT)):
