@@ -128,6 +128,17 @@ async def _open_budget(
     return Budget(ledger, openai.daily_budget_usd, metrics, clock)
 
 
+@asynccontextmanager
+async def judge_of(resolved: Resolved, metrics: Metrics) -> AsyncIterator[Judge]:
+    """Run the configured judge while no agent does; it pays from the same budget."""
+    async with AsyncExitStack() as stack:
+        _make_data_dir(resolved.config.data_dir)
+        budget = await _open_budget(resolved.config, metrics, SystemClock(), stack)
+        judge = build_judge(resolved, metrics, budget)
+        stack.push_async_callback(judge.close)
+        yield judge
+
+
 def _make_data_dir(folder: Path) -> None:
     """Make the folder for its owner only: the journal in it holds texts of users."""
     try:

@@ -111,7 +111,9 @@ class RunFolder:
             UsageError: there is something already, or it cannot be made.
         """
         try:
-            path.mkdir(mode=0o700, parents=True)
+            # One by one: with `parents` only the last would be private.
+            for folder in (*reversed(path.parents), path):
+                folder.mkdir(mode=0o700, exist_ok=folder != path)
             (path / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
         except FileExistsError as err:
             raise UsageError(

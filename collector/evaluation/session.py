@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from collector.app import build_judge
+from collector.app import build_judge, judge_of
 from collector.config import Resolved
 from collector.errors import Postponed, TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer
@@ -156,9 +156,12 @@ async def complete(
     config = resolved.config.evaluation
     golden = golden_rows(Path(run.golden))
     metrics = Metrics(CollectorRegistry())
-    judge = PatientJudge(build_judge(resolved, metrics)) if run.tier == "full" else None
-    target = _target(resolved, run.target)
-    try:
+    async with AsyncExitStack() as stack:
+        judge = None
+        if run.tier == "full":
+            judge = PatientJudge(await stack.enter_async_context(judge_of(resolved, metrics)))
+        target = _target(resolved, run.target)
+        stack.push_async_callback(target.close)
         with progress(len(golden)) as advanced:
             rows = await evaluate(
                 folder,
@@ -168,10 +171,6 @@ async def complete(
                 concurrency=config.target.concurrency,
                 advanced=advanced,
             )
-    finally:
-        await target.close()
-        if judge is not None:
-            await judge.close()
     found = await asyncio.to_thread(summary, run, rows)
     folder.finish(found)
     if store:

@@ -26,7 +26,7 @@ from scorers.lexical import FINGERPRINT
 from sinks import golden_file
 from sinks.golden_file import GoldenRow
 from tests.fakes.assistants import AssistantServer
-from tests.fakes.openai_server import refused_port
+from tests.fakes.openai_server import OpenAIServer, refused_port
 from tests.processes import AgentProcess
 from tests.readme_tables import README
 
@@ -191,6 +191,42 @@ def test_stored_traces_that_carry_golden_ids_are_measured(tmp_path: Path) -> Non
     assert (none.returncode, "no.such.attribute" in none.stderr) == (2, True)
 
 
+def test_judging_a_run_keeps_to_the_daily_budget_and_is_made_up_for_later(
+    tmp_path: Path,
+) -> None:
+    row = {"id": "a", "question": "Is SSO on Pro?", "reference_answer": "SSO is on Pro."}
+    (tmp_path / "golden.json").write_text(json.dumps([row | {"segment": "lookup"}]))
+    answer = {
+        "id": "a",
+        "answer": "SSO is on Pro.",
+        "documents": [{"id": "1", "text": "SSO is on Pro."}],
+    }
+    (tmp_path / "answers.jsonl").write_text(json.dumps(answer))
+
+    def config(budget: float) -> str:
+        openai = {
+            "base_url": server.base_url,
+            "model": "m",
+            "api_key_env": None,
+            "daily_budget_usd": budget,
+            "prices": {"m": {"input_usd_per_mtok": 10.0, "output_usd_per_mtok": 10.0}},
+        }
+        file = tmp_path / f"{budget}.json"
+        file.write_text(json.dumps({"judge": {"engine": "openai", "openai": openai}}))
+        return file.name
+
+    words = ("eval", "golden.json", "--results", "answers.jsonl", "--run", "a", "--no-store")
+    with OpenAIServer() as server:
+        broke = groundwatch(tmp_path, *words, "-c", config(0.000001))
+        asked = len(server.requests)
+        rich = groundwatch(tmp_path, "eval", "--resume", "a", "--no-store", "-c", config(5.0))
+    assert (broke.returncode, asked) == (0, 0), broke.stderr
+    assert "faithfulness failed: budget_exhausted 1" in broke.stdout
+    assert rich.returncode == 0, rich.stderr
+    assert re.search(r"^correctness +1.000", rich.stdout, re.MULTILINE), rich.stdout
+    assert "judging cost 0.0" in rich.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -223,6 +259,7 @@ def test_an_assistant_that_is_down_ends_the_run_which_can_be_resumed(tmp_path: P
     options = ("--run", "a", "-c", "fast.yaml")
     down = groundwatch(tmp_path, "eval", "golden.yaml", "--target", url, *options)
     assert (down.returncode, "is it running" in down.stderr) == (3, True)
+    assert "eval --resume a" in down.stderr
     (tmp_path / "golden.yaml").write_text("- question: Who was it?\n  segment: lookup\n")
     changed = groundwatch(tmp_path, "eval", "--resume", "a", "-c", "fast.yaml")
     assert (changed.returncode, "start a new run" in changed.stderr) == (2, True)

@@ -116,6 +116,12 @@ def test_a_failed_attempt_is_no_answer_and_a_run_belongs_to_one_process(tmp_path
         RunFolder.create(path, an_eval_run())
 
 
+def test_what_users_may_have_asked_is_readable_by_the_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "evaluations" / "run"
+    RunFolder.create(path, an_eval_run()).__exit__()
+    assert {folder.stat().st_mode & 0o777 for folder in (path, *path.parents[:2])} == {0o700}
+
+
 def test_only_finished_runs_are_compared(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunFolder.create(path, an_eval_run()) as folder:
