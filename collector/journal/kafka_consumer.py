@@ -334,6 +334,8 @@ class KafkaConsumer:
             self._client.resume(*paused)
 
     def _failing(self, error: DependencyError | None) -> None:
+        if error is not None:
+            self._log.warning("polling_failed", error=str(error))
         self._error = error
         self._news.set()
 

@@ -76,11 +76,15 @@ class Pipeline:
         self.metrics = Metrics(CollectorRegistry())
         self.journal = MemoryJournal(self.log)
 
+    async def open_journal(self) -> Any:
+        """Return the journal to run on."""
+        return MemoryJournal(self.log)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run until the block ends, then stop in order: signals, processor, worker."""
         self.metrics = Metrics(CollectorRegistry())
-        self.journal = MemoryJournal(self.log)
+        self.journal = await self.open_journal()
         accounting = Accounting(self.metrics, self.judge.fingerprint)
         clock = SystemClock()
         processor = Processor(
