@@ -20,6 +20,7 @@ from collector.model_evaluation import EvalRow
 from collector.ports import Judge
 from scorers import retrieval
 from scorers.diagnosis import Evidence, diagnose
+from scorers.diagnosis_rows import Diagnosis
 from scorers.faithfulness import text_of
 from scorers.refusal import is_refusal
 from sinks.golden_file import GoldenRow
@@ -59,30 +60,10 @@ async def measure(
     correct = await _correctness(row, answer, judge, found)
     _undefined(found, "answer_relevance", NO_RELEVANCE)
     for name in NUMBERS:
-        value = getattr(answer, name)
-        found.values[name] = value
-        if value is None:
+        found.values[name] = getattr(answer, name)
+        if found.values[name] is None:
             found.undefined[name] = "not_reported"
-    diagnosis = diagnose(
-        found.values["context_recall"],
-        found.values["faithfulness"],
-        found.values["correctness"],
-        Evidence(
-            answerable=row.answerable,
-            refused=refused,
-            candidate_recall=None
-            if answer.retrieved is None
-            else retrieval.context_recall(
-                row.gold_sources, retrieval.retrieved_ids(answer.retrieved, row.gold_sources)
-            ),
-            quote_reached=found.values["quote_reached"],
-            contradicted_claims=None
-            if faithful is None
-            else sum(claim.verdict == "CONTRADICTED" for claim in faithful.claims),
-        ),
-    )
-    judged = [one for one in (faithful, correct) if one is not None]
-    costs = [one.usage.cost_usd for one in judged if one.usage.cost_usd is not None]
+    finding = None if answer.error else _diagnosis(row, answer, found, faithful, refused=refused)
     return EvalRow(
         question_id=row.id,
         question=row.question,
@@ -92,13 +73,45 @@ async def measure(
         measures=found.values,
         undefined=found.undefined,
         failures=found.failures,
-        diagnosis=None if answer.error else diagnosis.name,
-        causes=[] if answer.error else list(diagnosis.possible),
-        advice=None if answer.error else diagnosis.what_to_do,
+        diagnosis=finding.name if finding else None,
+        causes=list(finding.possible) if finding else [],
+        advice=finding.what_to_do if finding else None,
         claims=faithful.claims if faithful else [],
         reference_claims=correct.claims if correct else [],
-        judge_cost_usd=math.fsum(costs) if costs else None,
+        judge_cost_usd=_cost(faithful, correct),
     )
+
+
+def _diagnosis(
+    row: GoldenRow,
+    answer: Answer,
+    found: _Found,
+    faithful: Judgement | None,
+    *,
+    refused: bool | None,
+) -> Diagnosis:
+    gold, candidates = row.gold_sources, answer.retrieved
+    evidence = Evidence(
+        answerable=row.answerable,
+        refused=refused,
+        candidate_recall=None
+        if candidates is None
+        else retrieval.context_recall(gold, retrieval.retrieved_ids(candidates, gold)),
+        quote_reached=found.values["quote_reached"],
+        contradicted_claims=None
+        if faithful is None
+        else sum(claim.verdict == "CONTRADICTED" for claim in faithful.claims),
+    )
+    scores = found.values
+    return diagnose(
+        scores["context_recall"], scores["faithfulness"], scores["correctness"], evidence
+    )
+
+
+def _cost(*judgements: Judgement | None) -> float | None:
+    costs = [one.usage.cost_usd for one in judgements if one is not None]
+    known = [cost for cost in costs if cost is not None]
+    return math.fsum(known) if known else None
 
 
 def _retrieval(row: GoldenRow, answer: Answer, k: int, found: _Found) -> None:
