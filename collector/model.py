@@ -200,7 +200,7 @@ class Decision(_Value, frozen=True):
 
     `probability` is the inclusion probability of the request (0 < p <= 1), the product of any
     upstream head sampling (`upstream`) and ours; `uniform` is the hash of salt and trace id in
-    [0, 1).
+    [0, 1). `stratum` is what ours was chosen by: `all`, or the bin of the local score.
 
     A signal that says no may raise the probability later, under the same hash. The decision then
     holds what counts for any estimate by now, and in `first_probability` and `first_sampled` what
