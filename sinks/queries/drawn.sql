@@ -4,6 +4,8 @@
 --   since, until          window of decided_at; since is excluded, until is not
 --   scorer, fingerprint   whose judgements count
 --
+-- Requests that started over a day before `since` are left out: archives say nothing of today.
+--
 -- Columns, in order of decision, each request once
 --   trace_id, service, segment ('unknown' where there is none), decided_at
 --   probability    of the first draw: what a signal raised later has a draw of its own

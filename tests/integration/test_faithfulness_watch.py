@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from collector.config import AlertsConfig
+from collector.config import AlertsConfig, StoreConfig
 from collector.errors import TransientDependencyError
+from collector.model import Judgement
+from collector.ports import Store
 from collector.telemetry import Metrics
 from collector.timing import Patience
 from dashboards.faithfulness_watch import FaithfulnessWatch
+from sinks.clickhouse import ClickHouseStore
 from tests.fakes.clocks import StoppedClock
 from tests.fakes.drawn import DrawnStore, hours_of
+from tests.fakes.store import decision, stored
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 LAG = timedelta(minutes=5)
@@ -27,7 +32,7 @@ MAX_WAIT_HOURS = 6.0
 class Agent:
     """The watch on a clock that a test moves; what is in the store survives a restart."""
 
-    def __init__(self, store: DrawnStore, start: datetime = START) -> None:
+    def __init__(self, store: Store, start: datetime = START) -> None:
         self.store = store
         self.clock = StoppedClock(start)
         self.patiently = Patience(asyncio.Event(), lambda _: None)
@@ -109,17 +114,62 @@ async def test_a_drop_of_seven_points_pages_in_time(per_hour: int, within: int) 
 
 async def test_a_replay_after_a_crash_gives_the_same_evidence() -> None:
     rows = hours_of(np.random.default_rng(3), 0.85, START, 5, 60)
-    whole, crashing = Agent(DrawnStore(rows)), Agent(DrawnStore(rows))
+    unsafe = DrawnStore(rows)
+    whole, crashing = Agent(DrawnStore(rows)), Agent(unsafe)
     await whole.until(START)
     await crashing.until(START)
     for hour in range(1, 6):
         await whole.until(START + timedelta(hours=hour))
-        crashing.store.fail_next(1, TransientDependencyError("down"), after_writing=hour % 2 == 0)
+        unsafe.fail_next(1, TransientDependencyError("down"), after_writing=hour % 2 == 0)
         await crashing.until(START + timedelta(hours=hour, minutes=-20))
         crashing.restart()
         await crashing.until(START + timedelta(hours=hour))
     assert crashing.evidence() == whole.evidence()
     assert whole.evidence()
+
+
+async def test_answers_in_the_real_store_page_and_a_restart_goes_on(tmp_path: Path) -> None:
+    metrics = Metrics(CollectorRegistry())
+    store = await ClickHouseStore.open(f"chdb://{tmp_path / 'store'}", StoreConfig(), metrics)
+    try:
+        rows = hours_of(np.random.default_rng(5), 0.6, START, 2, 100)
+        await store.write_requests(
+            [
+                stored(
+                    row["trace_id"],
+                    started_at=row["decided_at"],
+                    decided=decision(probability=0.1, decided_at=row["decided_at"]),
+                    service=row["service"],
+                    segment=row["segment"],
+                )
+                for row in rows
+            ]
+        )
+        await store.write_judgements(
+            [
+                Judgement(
+                    trace_id=row["trace_id"],
+                    scorer="faithfulness",
+                    fingerprint="judge-1",
+                    status="judged",
+                    score=row["score"],
+                    request_version=1,
+                    judged_at=row["decided_at"],
+                )
+                for row in rows
+            ],
+            {},
+        )
+        agent, simulated = Agent(store), Agent(DrawnStore(rows))
+        for one in (agent, simulated):
+            await one.until(START)
+            await one.until(START + timedelta(hours=1))
+            one.restart()
+            await one.until(START + timedelta(hours=2))
+        assert agent.paging() == {"lookup"}
+        assert agent.evidence()["lookup"] == pytest.approx(simulated.evidence()["lookup"])
+    finally:
+        await store.close()
 
 
 async def test_what_the_judge_has_not_answered_yet_is_waited_for() -> None:
