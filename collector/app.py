@@ -377,9 +377,9 @@ class _Supervisor:
             return
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        log.error("part_failed", error=type(error).__name__)
         self._failure = self._failure or error
         self.failed.set()
+        log.error("part_failed", error=type(error).__name__)
 
 
 def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServer:

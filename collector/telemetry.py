@@ -10,7 +10,8 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, TextIO, TypeVar
+from contextlib import suppress
+from typing import NamedTuple, TextIO, TypeVar, cast
 
 import structlog
 from prometheus_client import (
@@ -269,6 +270,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
         level: debug, info, warning or error.
         stream: where to; standard error by default.
     """
+    file = _BestEffort(stream or sys.stderr)
     structlog.configure(
         processors=[
             structlog.stdlib.add_log_level,
@@ -276,9 +278,25 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", file)),
     )
-    logging.basicConfig(stream=stream or sys.stderr, level=logging.WARNING, force=True)
+    logging.basicConfig(stream=file, level=logging.WARNING, force=True)
+
+
+class _BestEffort:
+    """A stream that drops what cannot be written: a log on a full disk must not end the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 class RateLimitedLog:

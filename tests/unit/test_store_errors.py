@@ -21,6 +21,8 @@ SECRET = "what the user asked"
         (DatabaseError(SECRET, code=159, name="TIMEOUT_EXCEEDED"), "transient", "159 TIMEOUT"),
         (DatabaseError(SECRET, code=252, name="TOO_MANY_PARTS"), "transient", "merges are behind"),
         (DatabaseError(SECRET, code=243, name="NOT_ENOUGH_SPACE"), "transient", "free disk space"),
+        (DatabaseError(SECRET, code=573, name="EPOLL_ERROR"), "transient", "573 EPOLL_ERROR"),
+        (DatabaseError(SECRET, code=204, name="CANNOT_FSYNC"), "transient", "204 CANNOT_FSYNC"),
         (DatabaseError(SECRET, code=60, name="UNKNOWN_TABLE"), "permanent", "groundwatch migrate"),
         (DatabaseError(SECRET, code=516, name=None), "permanent", "check user and password"),
         (DatabaseError(SECRET, code=62, name="SYNTAX_ERROR"), "permanent", "62 SYNTAX_ERROR"),

@@ -1,0 +1,44 @@
+"""The log serves the work, never the other way round."""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from collector.telemetry import configure_logging
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:], root.level = before, level
+
+
+def test_a_log_that_cannot_be_written_stops_nobody() -> None:
+    configure_logging("info", FullDisk())
+    structlog.get_logger().error("part_failed", error="OSError")
+    logging.getLogger("library").warning("something")
+
+
+def test_a_log_that_can_be_written_is() -> None:
+    stream = io.StringIO()
+    configure_logging("info", stream)
+    structlog.get_logger().info("started", port=4318)
+    assert '"event": "started"' in stream.getvalue()
+    assert '"port": 4318' in stream.getvalue()
