@@ -181,7 +181,7 @@ def feed(agent: AgentProcess, planted: Sequence[Planted]) -> None:
     while (totals := agent.totals())["judged"] < expected or totals["requests"] < len(planted):
         if time.monotonic() > deadline:
             raise RuntimeError(f"not judged in time: {expected} were to be: {totals}")
-        time.sleep(0.5)
+        time.sleep(1)
 
 
 def compare(planted: Sequence[Planted], report: Mapping[str, Any]) -> Outcome:
@@ -212,7 +212,7 @@ def _means(planted: Sequence[Planted]) -> dict[str, float]:
 def main() -> int:
     """Run and print; return 1 where a promise is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=200, help="requests per segment")
+    parser.add_argument("--requests", type=int, default=100, help="requests per segment")
     options = parser.parse_args()
     planted = plant(options.requests)
     started = time.monotonic()
