@@ -185,17 +185,22 @@ def compare_rows(measure: Measure, segment: str, pairs: Sequence[Pair]) -> Compa
 
 
 def adjusted(family: Sequence[Comparison]) -> list[Comparison]:
-    """Return the comparisons with p-values adjusted for each other, and their verdicts."""
-    p_values = holm([one.p_value for one in family])
+    """Return the comparisons with p-values adjusted for each other, and their verdicts.
+
+    Those with too few questions are not tested, so they do not make it harder for the others.
+    """
+    tested = [one for one in family if one.n >= FEW]
+    p_values = holm([one.p_value for one in tested])
     return [
-        msgspec.structs.replace(one, p_adjusted=p, verdict=_verdict(one, p))
-        for one, p in zip(family, p_values, strict=True)
+        *(
+            msgspec.structs.replace(one, p_adjusted=p, verdict=_verdict(one, p))
+            for one, p in zip(tested, p_values, strict=True)
+        ),
+        *(one for one in family if one.n < FEW),
     ]
 
 
 def _verdict(one: Comparison, p_adjusted: float) -> Verdict:
-    if one.n < FEW:
-        return "too few"
     if p_adjusted >= SIGNIFICANT:
         return "no difference that could be shown"
     return "worse" if one.p_worse < 0.5 else "better"

@@ -84,6 +84,17 @@ def test_segments_are_adjusted_for_each_other() -> None:
     assert overall(found, "correctness").verdict == "worse"
 
 
+def test_small_segments_are_not_tested_and_do_not_blunt_the_others() -> None:
+    segments = ["large"] * 40 + [f"small {i % 10}" for i in range(50)]
+    old = {"correctness": [1.0] * 90}
+    new = {"correctness": [0.0] * 6 + [1.0] * 84}
+    found = compare(run_of("old", old, segments), run_of("new", new, segments))
+    by_name = {one.segment: one for one in found.segments}
+    assert by_name["large"].p_adjusted == pytest.approx(2 / 64)
+    assert by_name["large"].verdict == "worse"
+    assert by_name["small 3"].verdict == "too few"
+
+
 def test_a_failure_of_one_version_counts_as_worst_there_and_undefined_is_left_out() -> None:
     def run(name: str, *rows: Any) -> FinishedRun:
         made = [an_eval_row(i, **row) for i, row in enumerate(rows)]
