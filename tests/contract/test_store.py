@@ -369,6 +369,8 @@ async def test_tables_are_synced_to_disk_and_the_engine_is_bounded(client: Clien
         "eval_rows",
         "spend",
         "schema_migrations",
+        "states",
+        "calibrations",
     }
     for name, sql in tables.result_rows:
         assert "fsync_after_insert = 1" in sql, name
