@@ -69,6 +69,7 @@ _TRUST_SECONDS = 60.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
+_Work = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 log = structlog.get_logger()
 
 
@@ -191,6 +192,27 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
     Raises:
         PermanentDependencyError: a port is taken, the data folder is in use, or the store
             refuses every row.
+async def _topic_readers(
+    resolved: Resolved, journal: Journal, letters: DeadLetterFile, metrics: Metrics, clock: Clock
+) -> list[_Work]:
+    """Open what fetches telemetry from Kafka, where that is asked for."""
+    source = resolved.config.source.kafka
+    if source is None:
+        return []
+    with _extra("kafka", "source.kafka"):
+        from collector.receivers.kafka import open_readers
+    readers = await open_readers(
+        source,
+        resolved.secrets.kafka_source_password,
+        journal=journal,
+        dead_letters=letters,
+        metrics=metrics,
+        config=resolved.config,
+        clock=clock,
+    )
+    return [reader.run for reader in readers]
+
+
     """
     config = resolved.config
     metrics = Metrics(CollectorRegistry())
@@ -302,6 +324,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
                 agent_id,
             ),
             config.listen.review,
+        for reader in await _topic_readers(resolved, journal, dead_letters, metrics, clock):
+            await stack.enter_async_context(supervisor.until_stopped(reader))
             "review",
         )
         urls = Urls(

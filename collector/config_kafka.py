@@ -93,10 +93,13 @@ class KafkaSourceConfig(_Section):
         0.5,
         gt=0,
         le=1,
-        description="share of unreadable records among the last 200 at which reading stops",
+        description="share of unreadable records among the last 100 beyond which reading stops",
     )
     session_seconds: float = Field(
         45.0, ge=1, description="silence after which another process takes over"
+    )
+    rebalance_seconds: float = Field(
+        20.0, gt=0, description="time budget for finishing what another process takes over"
     )
 
     @model_validator(mode="after")

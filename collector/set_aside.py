@@ -12,7 +12,7 @@ from collector.ports import DeadLetters, Record
 from collector.telemetry import Metrics
 from collector.timing import Patience
 
-Reason = Literal["malformed", "store_refused", "internal"]
+Reason = Literal["malformed", "too_large", "store_refused", "internal"]
 
 
 class SetAside:

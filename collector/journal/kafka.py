@@ -23,10 +23,19 @@ from pydantic import SecretStr
 
 from collector.config_kafka import KafkaJournalConfig
 from collector.errors import DependencyError, Overloaded, TransientDependencyError
-from collector.journal.kafka_client import ENVELOPE_BYTES, Brokers
-from collector.journal.kafka_consumer import KafkaConsumer
+from collector.kafka.client import ENVELOPE_BYTES, Brokers
+from collector.kafka.consumer import KafkaConsumer
 from collector.otlp import split_by_trace
-from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY, Consumer, Entry
+from collector.ports import (
+    CONVERSATIONS,
+    JUDGE,
+    SIGNALS,
+    TELEMETRY,
+    Consumer,
+    Entry,
+    Position,
+    Record,
+)
 from collector.telemetry import Metrics
 from collector.timing import Clock, SystemClock
 
@@ -132,6 +141,7 @@ class KafkaJournal:
             self._brokers,
             prefix + topic,
             f"{prefix}{topic}.{group}",
+            record_of,
             session_seconds=self._config.session_seconds,
             rebalance_seconds=self._config.rebalance_seconds,
             clock=self._clock,
@@ -264,3 +274,15 @@ def keyed(entry: Entry) -> list[Entry]:
     except DecodeError:
         return [entry]
     return [entry._replace(key=trace_id, body=body) for trace_id, body in parts.items()]
+
+
+def record_of(message: Any) -> Record:
+    """Return a message of our own topics as a record."""
+    headers = dict(message.headers)
+    return Record(
+        position=Position(message.partition, message.offset),
+        kind=headers.get("kind", b"otlp_traces").decode(),
+        key=(message.key or b"").decode(errors="replace"),
+        body=message.value or b"",
+        appended_at=message.timestamp / 1000,
+    )

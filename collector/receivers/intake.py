@@ -54,7 +54,9 @@ REFUSALS = (
 class Intake:
     """Appends what senders bring to the journal and counts it. Returns once it is durable."""
 
-    def __init__(self, journal: Journal, metrics: Metrics, transport: Literal["http", "grpc"]):
+    def __init__(
+        self, journal: Journal, metrics: Metrics, transport: Literal["http", "grpc", "kafka"]
+    ):
         """Start all counters of this transport at 0, so that a first refusal is an increase."""
         self._journal = journal
         self._metrics = metrics
@@ -71,14 +73,22 @@ class Intake:
             counter.labels(transport)
         for reason in REFUSALS:
             metrics.refused.labels(transport, reason)
-        if transport == "http":
+        if transport != "grpc":
             for kind in get_args(SignalKind):
                 metrics.signals_received.labels(kind)
             for ignored in IGNORED_REASONS:
                 metrics.scores_ignored.labels(ignored)
 
-    async def telemetry(self, kind: TelemetryKind, body: bytes, content_type: str) -> Canonical:
+    async def telemetry(
+        self, kind: TelemetryKind, body: bytes, content_type: str, key: str = ""
+    ) -> Canonical:
         """Append an OTLP body and return what was kept of it and what was not.
+
+        Args:
+            kind: what the body is.
+            body: the body, decompressed.
+            content_type: of the body; "" where only its bytes can tell.
+            key: the trace id of all of it, where the sender says so.
 
         Raises:
             MalformedPayload: the body cannot be read at all.
@@ -88,7 +98,7 @@ class Intake:
         """
         found = await self._read(kind, body, content_type)
         if found.spans:
-            await self._journal.append([Entry(TELEMETRY, kind, "", found.body)])
+            await self._journal.append([Entry(TELEMETRY, kind, key, found.body)])
         received = (
             self._metrics.spans_received if kind == "otlp_traces" else self._metrics.logs_received
         )

@@ -33,6 +33,7 @@ _BATCH_BYTES = 1024 * 1024
 _CONNECT_MS = 5_000
 _REQUEST_MS = 5_000
 _DELIVERY_MS = 10_000
+_METADATA_MS = 30_000
 
 _LOGIN_REFUSED = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _NOT_ALLOWED = (
@@ -125,11 +126,26 @@ class Brokers:
                 max_partition_fetch_bytes=FETCH_BYTES // 8,
                 receive_message_max_bytes=4 * FETCH_BYTES,
                 allow_auto_create_topics=False,
+                metadata_max_age_ms=_METADATA_MS,
             )
         except KafkaError as err:
             raise self.explain(err) from err
         consumer.subscribe(list(topics), listener=listener)
         return consumer
+
+    def topics(self) -> set[str]:
+        """Return the names of the topics there are.
+
+        Raises:
+            DependencyError: see `explain`.
+        """
+        admin = self._admin()
+        try:
+            return set(admin.list_topics())
+        except KafkaError as err:
+            raise self.explain(err) from err
+        finally:
+            admin.close()
 
     def make_topics(
         self,

@@ -24,8 +24,8 @@ from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from collector.errors import DependencyError, GroundwatchError, TransientDependencyError
-from collector.journal.kafka_client import Brokers
-from collector.ports import LetGo, Position, Record
+from collector.kafka.client import Brokers
+from collector.ports import LetGo, Record
 from collector.telemetry import RateLimitedLog
 from collector.timing import Clock
 
@@ -38,16 +38,20 @@ _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
 _REST_SECONDS = 1.0
 
+Read = Callable[[Any], Record]
 _T = TypeVar("_T")
 
 
 class KafkaConsumer:
     """A `collector.ports.Consumer` of one topic; made by `join`."""
 
-    def __init__(self, brokers: Brokers, topic: str, rebalance_seconds: float, clock: Clock):
+    def __init__(
+        self, brokers: Brokers, topic: str, read: Read, rebalance_seconds: float, clock: Clock
+    ) -> None:
         """Not yet a member; use `join`."""
         self.topic = topic
         self._brokers = brokers
+        self._read = read
         self._rebalance_seconds = rebalance_seconds
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -79,6 +83,7 @@ class KafkaConsumer:
         brokers: Brokers,
         topic: str,
         group: str,
+        read: Read,
         *,
         session_seconds: float,
         rebalance_seconds: float,
@@ -86,10 +91,19 @@ class KafkaConsumer:
     ) -> KafkaConsumer:
         """Become a member of a group; returns once it is one, or when that takes too long.
 
+        Args:
+            brokers: where.
+            topic: what to read.
+            group: which group.
+            read: makes a record of a message; must not raise.
+            session_seconds: silence after which another member takes over.
+            rebalance_seconds: time for finishing what another member takes over.
+            clock: the time.
+
         Raises:
             DependencyError: the brokers cannot be reached.
         """
-        member = cls(brokers, topic, rebalance_seconds, clock)
+        member = cls(brokers, topic, read, rebalance_seconds, clock)
         listener = _Listener(member)
         member._client = await asyncio.to_thread(
             brokers.consumer, [topic], group, session_seconds, rebalance_seconds, listener
@@ -321,7 +335,7 @@ class KafkaConsumer:
     def _turn(self) -> None:
         """Poll once, and pause or resume by how full the buffer is."""
         found = self._client.poll(timeout_ms=_POLL_MS, max_records=_BUFFER_RECORDS // 2)
-        records = [record_of(message) for messages in found.values() for message in messages]
+        records = [self._read(message) for messages in found.values() for message in messages]
         if records:
             self.on_loop(self._received, records)
         if not self._joined.is_set() and self._client.group_metadata().generation_id >= 0:
@@ -374,15 +388,3 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
 
 def _numbers(places: Iterable[TopicPartition]) -> set[int]:
     return {place.partition for place in places}
-
-
-def record_of(message: Any) -> Record:
-    """Return a message of our own topics as a record."""
-    headers = dict(message.headers)
-    return Record(
-        position=Position(message.partition, message.offset),
-        kind=headers.get("kind", b"otlp_traces").decode(),
-        key=(message.key or b"").decode(errors="replace"),
-        body=message.value or b"",
-        appended_at=message.timestamp / 1000,
-    )
