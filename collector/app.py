@@ -53,23 +53,26 @@ from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
 from scorers.judge.budget import Budget
 from scorers.judge.cache import CachedJudge
-from scorers.judge.worker import JudgeWorker
+from scorers.judge.worker import READ_AHEAD, JudgeWorker
 from scorers.lexical import LexicalJudge, lexical_score
+from sinks.batch_calls import SqliteBatchCalls
 from sinks.clickhouse import ClickHouseStore
 from sinks.connection import embedded_folder
 from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
 from sinks.spend_ledger import SpendLedger
 
+_BATCH_READ_AHEAD = 2_000
+"""Tasks whose calls may be under way in batches at once; they are held in memory."""
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
 _CLUSTERS_SECONDS = 3600.0
 _UNSCRAPED = "unscraped.json"
 _TRUST_SECONDS = 60.0
+_Work = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
-_Work = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 log = structlog.get_logger()
 
 
@@ -140,6 +143,19 @@ async def judge_of(resolved: Resolved, metrics: Metrics) -> AsyncIterator[Judge]
         yield judge
 
 
+async def _batch_judge(
+    resolved: Resolved, budget: Budget, metrics: Metrics, clock: Clock, stack: AsyncExitStack
+) -> Judge:
+    """Build a judge that asks by batches and keeps a durable record of them."""
+    from scorers.judge.batch import batch_judge
+
+    config = resolved.config
+    calls = await asyncio.to_thread(SqliteBatchCalls, config.data_dir / "batches.sqlite")
+    stack.push_async_callback(calls.close)
+    keys = resolved.secrets.judge_keys
+    return batch_judge(config.judge.openai, keys, calls, budget, metrics, clock)
+
+
 def _make_data_dir(folder: Path) -> None:
     """Make the folder for its owner only: the journal in it holds texts of users."""
     try:
@@ -176,22 +192,6 @@ async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
     )
 
 
-@contextmanager
-def _extra(name: str, key: str) -> Iterator[None]:
-    """Say how to install what only some configurations need, where an import shows it missing."""
-    try:
-        yield
-    except ImportError as err:
-        raise ConfigError([f"{key}: install groundwatch[{name}] for it"]) from err
-
-
-@asynccontextmanager
-async def running(resolved: Resolved) -> AsyncIterator[Agent]:
-    """Run an agent for as long as the block lasts.
-
-    Raises:
-        PermanentDependencyError: a port is taken, the data folder is in use, or the store
-            refuses every row.
 async def _topic_readers(
     resolved: Resolved, journal: Journal, letters: DeadLetterFile, metrics: Metrics, clock: Clock
 ) -> list[_Work]:
@@ -213,6 +213,22 @@ async def _topic_readers(
     return [reader.run for reader in readers]
 
 
+@contextmanager
+def _extra(name: str, key: str) -> Iterator[None]:
+    """Say how to install what only some configurations need, where an import shows it missing."""
+    try:
+        yield
+    except ImportError as err:
+        raise ConfigError([f"{key}: install groundwatch[{name}] for it"]) from err
+
+
+@asynccontextmanager
+async def running(resolved: Resolved) -> AsyncIterator[Agent]:
+    """Run an agent for as long as the block lasts.
+
+    Raises:
+        PermanentDependencyError: a port is taken, the data folder is in use, or the store
+            refuses every row.
     """
     config = resolved.config
     metrics = Metrics(CollectorRegistry())
@@ -225,7 +241,10 @@ async def _topic_readers(
         journal = await open_journal(resolved, metrics)
         stack.push_async_callback(journal.close)
         budget = await _open_budget(config, metrics, clock, stack)
-        judge = build_judge(resolved, metrics, budget)
+        if config.judge.openai.batch and config.judge.engine == "openai":
+            judge = await _batch_judge(resolved, budget, metrics, clock, stack)
+        else:
+            judge = build_judge(resolved, metrics, budget)
         if config.judge.engine != "lexical":
             judge = CachedJudge(judge, store, metrics)
         stack.push_async_callback(judge.close)
@@ -261,6 +280,7 @@ async def _topic_readers(
             judge=judge,
             concurrency=config.judge.concurrency,
             max_wait_hours=config.judge.max_wait_hours,
+            read_ahead=_BATCH_READ_AHEAD if config.judge.openai.batch else READ_AHEAD,
             carried=accounting.carried,
             finished=accounting.finished,
             dead_letters=dead_letters,
@@ -304,6 +324,8 @@ async def _topic_readers(
         await stack.enter_async_context(supervisor.task(_clusters(reports, accounting, clock)))
         for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
+        for reader in await _topic_readers(resolved, journal, dead_letters, metrics, clock):
+            await stack.enter_async_context(supervisor.until_stopped(reader))
         http = _serve(
             stack,
             build_app(journal, config.receive, metrics, resolved.secrets.ingest_token),
@@ -324,8 +346,6 @@ async def _topic_readers(
                 agent_id,
             ),
             config.listen.review,
-        for reader in await _topic_readers(resolved, journal, dead_letters, metrics, clock):
-            await stack.enter_async_context(supervisor.until_stopped(reader))
             "review",
         )
         urls = Urls(

@@ -29,6 +29,7 @@ from ruamel.yaml.error import YAMLError
 
 from collector.config_evaluation import EvaluationConfig
 from collector.config_kafka import KafkaJournalConfig, KafkaSourceConfig
+from collector.config_review import ReviewConfig
 from collector.errors import ConfigError
 
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
@@ -281,6 +282,11 @@ class OpenAIConfig(_Section):
         300.0, gt=0, description="time for one judgement with all its retries"
     )
     max_retries: int = Field(4, ge=0, le=20, description="retries after 429, 5xx and time-outs")
+    batch: bool = Field(
+        default=False,
+        description="ask by the Batch API: half the price, answers within a day for each of the "
+        "two calls of a judgement",
+    )
     max_input_tokens: int = Field(
         100_000, ge=1000, description="context window kept for one call; longer is split"
     )
@@ -314,6 +320,8 @@ class OpenAIConfig(_Section):
         given = {"base_url", "endpoints"} & self.model_fields_set
         if self.endpoints and "base_url" in given:
             raise ValueError("endpoints: replaces base_url; give one of the two")
+        if self.batch and len(self.endpoints) > 1:
+            raise ValueError("batch: works with one endpoint only")
         if self.endpoints and not any(endpoint.weight for endpoint in self.endpoints):
             raise ValueError("endpoints: at least one needs a weight above 0")
         return self
@@ -424,6 +432,7 @@ class Config(_Section):
     judge: JudgeConfig = JudgeConfig()
     segments: SegmentsConfig = SegmentsConfig()
     implicit: ImplicitConfig = ImplicitConfig()
+    review: ReviewConfig = ReviewConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     ignore_services: list[str] = Field(
         default_factory=lambda: ["groundwatch"],

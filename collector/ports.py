@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -282,6 +282,68 @@ class Ledger(Protocol):
 
     async def spending(self, at: datetime) -> Spending:
         """Return what the UTC day of `at` holds, and the hour before `at`."""
+        ...
+
+    async def close(self) -> None:
+        """Release the record. May be called twice."""
+        ...
+
+
+class BatchAnswer(NamedTuple):
+    """The answer to a call of a batch; `status` is that of HTTP, 0 where there was none."""
+
+    status: int
+    body: bytes
+
+
+class BatchCalls(Protocol):
+    """Durable record of calls that are made in batches, by a key that names their content.
+
+    A call is waiting, then sent as a part of a batch, then answered. Every method raises
+    TransientDependencyError where nothing can be recorded now.
+    """
+
+    async def answer(self, key: str) -> BatchAnswer | None:
+        """Return the answer to a call, None where there is none yet."""
+        ...
+
+    async def add(self, key: str, body: bytes, at: datetime) -> None:
+        """Let a call wait for the next batch, unless it waits or is sent already.
+
+        A call that was answered waits anew, its answer is forgotten.
+        """
+        ...
+
+    async def take(self, since: datetime, most: int) -> list[tuple[str, bytes]]:
+        """Return the oldest waiting calls, none while all came after `since`."""
+        ...
+
+    async def sending(self, batch: str, keys: Sequence[str]) -> None:
+        """Note, before it is sent, which calls a batch of this name of ours is to hold."""
+        ...
+
+    async def sent(self, batch: str, batch_id: str, reservation: str | None) -> None:
+        """Note the provider's id of a batch and the money set aside for it."""
+        ...
+
+    async def not_sent(self, batch: str) -> None:
+        """Let the calls of a batch that was never made wait again."""
+        ...
+
+    async def batches(self) -> list[tuple[str, str | None, str | None]]:
+        """Return name, provider's id (None where it is not known) and reservation of all open."""
+        ...
+
+    async def ended(self, batch: str, answers: Mapping[str, BatchAnswer]) -> None:
+        """Note the answers of a batch; calls of it without one are answered with status 0."""
+        ...
+
+    async def finished(self, keys: Sequence[str], at: datetime) -> None:
+        """Note that nobody needs the answers to these calls any more."""
+        ...
+
+    async def forget(self, before: datetime) -> None:
+        """Delete, for good, what was finished before, and what is days older than that."""
         ...
 
     async def close(self) -> None:

@@ -81,6 +81,20 @@ class Budget:
             except DependencyError as err:  # then the upper estimate stands, until the day is over
                 log.warning("spend_not_settled", error=type(err).__name__)
 
+    async def reserve(self, most_usd: float) -> str | None:
+        """Set money aside for longer than a call; None where too little is left today."""
+        if self._ledger is None:
+            return ""
+        return await self._ledger.reserve(most_usd, self._limit_usd, self._clock.now())
+
+    async def settle(self, reservation: str | None, usd: float) -> None:
+        """Put what was spent in place of what was set aside; None: nothing had been."""
+        if self._ledger is None:
+            return
+        if reservation is None:
+            reservation = await self._ledger.reserve(usd, None, self._clock.now())
+        await self._ledger.settle(reservation or "", usd)
+
     async def show(self) -> None:
         """Export what was spent today, what is left, and what the day will have cost."""
         if self._ledger is None or self._metrics is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import SecretStr
 
@@ -27,7 +27,7 @@ from collector.timing import Clock, Deadline, SystemClock
 from scorers import faithfulness
 from scorers.judge import prompting, replies
 from scorers.judge.budget import Budget
-from scorers.judge.completions import Messages, Task
+from scorers.judge.completions import Messages, Reply, Task
 from scorers.judge.pool import Pool
 from scorers.judge.pricing import Meter
 from scorers.lexical_claims import split_claims
@@ -50,6 +50,27 @@ _NOTHING_LISTED = (
 _RANKING = ("SUPPORTED", "CONTRADICTED", "NOT_FOUND")
 
 
+class Asker(Protocol):
+    """Asks the model: `pool.Pool` call by call, `batch.BatchPool` by batches."""
+
+    async def ask(self, task: Task, deadline: Deadline, meter: Meter) -> Reply:
+        """Return the reply.
+
+        Raises:
+            JudgeError: with its cause; nothing usable came back.
+            Postponed: nobody can be asked now, or the reply is not there yet.
+        """
+        ...
+
+    async def finished(self, tasks: Sequence[Task]) -> None:
+        """Forget the replies to these tasks: the judgement that needed them is done."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections. May be called twice."""
+        ...
+
+
 class OpenAIJudge:
     """`collector.ports.Judge` on any endpoints that speak the OpenAI API.
 
@@ -62,6 +83,7 @@ class OpenAIJudge:
         clock: the time.
         budget: pays for the calls; by default nothing is counted.
         most_at_once: calls under way at each endpoint at most.
+        asker: asks the model in place of calls by our own limits and budget.
     """
 
     def __init__(
@@ -72,6 +94,7 @@ class OpenAIJudge:
         clock: Clock | None = None,
         budget: Budget | None = None,
         most_at_once: int = 4,
+        asker: Asker | None = None,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -79,7 +102,7 @@ class OpenAIJudge:
         self._log = RateLimitedLog()
         self._prompts = prompting.load_prompts()
         budget = budget or Budget(None, None, metrics, self._clock)
-        self._pool = Pool(config, keys or {}, budget, metrics, self._clock, most_at_once)
+        self._pool = asker or Pool(config, keys or {}, budget, metrics, self._clock, most_at_once)
         sha = prompting.digest(self._prompts, replies.CLAIMS_SCHEMA, replies.VERDICTS_SCHEMA)
         self._fingerprint = f"openai/{config.model}/{sha}/{SCORER_VERSION}"
 
@@ -115,6 +138,7 @@ class OpenAIJudge:
             except JudgeError as err:
                 status, reason = "failed", err.cause
                 self._log.warning("judgement_failed", cause=err.cause, detail=err.detail)
+            await self._pool.finished(conversation.tasks)
         return Judgement(
             trace_id=request.trace_id,
             scorer="faithfulness",
@@ -123,7 +147,7 @@ class OpenAIJudge:
             score=faithfulness.score(claims) if status == "judged" else None,
             reason=reason,
             claims=claims,
-            engine="openai",
+            engine="openai-batch" if self._config.batch else "openai",
             model=self._config.model,
             usage=meter.usage,
             raw_reply="\n".join(conversation.replies) or None,
@@ -143,7 +167,7 @@ class _Conversation:
         self,
         config: OpenAIConfig,
         prompts: prompting.Prompts,
-        pool: Pool,
+        pool: Asker,
         meter: Meter,
         deadline: Deadline,
     ) -> None:
@@ -153,6 +177,7 @@ class _Conversation:
         self._meter = meter
         self._deadline = deadline
         self.replies: list[str] = []
+        self.tasks: list[Task] = []
 
     async def judge(self, request: RagRequest) -> list[Claim]:
         """Return the judged claims, none if the answer claims nothing.
@@ -252,6 +277,7 @@ class _Conversation:
         """
         may_grow = may_repair = True
         while True:
+            self.tasks.append(task)
             reply = await self._pool.ask(task, self._deadline, self._meter)
             if reply.text:
                 self.replies.append(reply.text)

@@ -71,17 +71,17 @@ class Endpoint:
         self._rejected: set[str] = set()
         # Without a key, the one that the client finds in the environment must not be sent either.
         self._headers = None if api_key else {"Authorization": openai.omit}
-        self._client = openai.AsyncOpenAI(
+        self.client = openai.AsyncOpenAI(
             base_url=config.base_url,
             api_key=api_key.get_secret_value() if api_key else "none",
             max_retries=0,
         )
         # Looked up now: the first look loads modules, which would hold up the first calls.
-        self._create = self._client.chat.completions.with_raw_response.create
+        self._create = self.client.chat.completions.with_raw_response.create
 
     async def close(self) -> None:
         """Close the connections. May be called twice."""
-        await self._client.close()
+        await self.client.close()
 
     async def send(self, task: Task, timeout_seconds: float) -> Completion:
         """Send one call, once.
@@ -90,7 +90,7 @@ class Endpoint:
             CallError: with its cause.
             Rejected: nothing was done; send it again.
         """
-        parameters = self._parameters(task)
+        parameters = self.parameters(task)
         try:
             async with asyncio.timeout(timeout_seconds):
                 response = await self._create(
@@ -109,7 +109,8 @@ class Endpoint:
             raise self._error(err) from err
         return read_completion(response.content)
 
-    def _parameters(self, task: Task) -> dict[str, Any]:
+    def parameters(self, task: Task) -> dict[str, Any]:
+        """Return the body of a call."""
         parameters: dict[str, Any] = {
             "model": self._model,
             "messages": task.messages,
@@ -142,28 +143,8 @@ class Endpoint:
         return bool(culprits)
 
     def _error(self, err: openai.APIStatusError) -> CallError:
-        """Name the cause. The detail holds status and code only: messages may quote the data."""
-        status, code = err.status_code, str(err.code or "")[:60]
-        # Only what looks like a code: an odd endpoint may put a text of users there.
-        detail = f"HTTP {status} {code if _CODE.fullmatch(code) else ''}".strip()
         later = self._retry_after_seconds(err.response.headers)
-        if status == 429:
-            again = code != "insufficient_quota"
-            return CallError(
-                "rate_limited", detail, endpoint=True, retry=again, retry_after_seconds=later
-            )
-        if status >= 500 or status == 408:
-            cause = "timeout" if status == 408 else "server_error"
-            return CallError(cause, detail, endpoint=True, retry=True, retry_after_seconds=later)
-        if status in (401, 403):
-            return CallError("auth", detail, endpoint=True)
-        if status in (400, 413, 422):
-            message = f"{code} {err.message}".lower()
-            if code == "content_filter":
-                return CallError("content_filter", detail)
-            if status == 413 or any(hint in message for hint in _CONTEXT_HINTS):
-                return CallError("context_too_long", detail)
-        return CallError("bad_request", detail, endpoint=status in _NO_SUCH_PLACE)
+        return named_error(err.status_code, str(err.code or ""), str(err.message), later)
 
     def _retry_after_seconds(self, headers: Mapping[str, str]) -> float:
         """Read retry-after-ms, or else Retry-After: seconds or an HTTP date (RFC 9110, 10.2.3)."""
@@ -180,3 +161,38 @@ class Endpoint:
         if at.tzinfo is None:  # "-0000": a UTC time that says nothing of the sender's zone
             at = at.replace(tzinfo=UTC)
         return max(0.0, (at - self._clock.now()).total_seconds())
+
+
+def named_error(
+    status: int, code: str, message: str, retry_after_seconds: float = 0.0
+) -> CallError:
+    """Name the cause of an answer that is an error.
+
+    The detail holds status and code only, and of the code only what looks like one: messages may
+    quote the data.
+
+    Args:
+        status: HTTP status.
+        code: the endpoint's own code, "" where it gives none.
+        message: its message.
+        retry_after_seconds: not before that, if it said so.
+    """
+    detail = f"HTTP {status} {code if _CODE.fullmatch(code) else ''}".strip()
+    later = retry_after_seconds
+    if status == 429:
+        again = code != "insufficient_quota"
+        return CallError(
+            "rate_limited", detail, endpoint=True, retry=again, retry_after_seconds=later
+        )
+    if status >= 500 or status == 408:
+        cause = "timeout" if status == 408 else "server_error"
+        return CallError(cause, detail, endpoint=True, retry=True, retry_after_seconds=later)
+    if status in (401, 403):
+        return CallError("auth", detail, endpoint=True)
+    if status in (400, 413, 422):
+        if code == "content_filter":
+            return CallError("content_filter", detail)
+        hints = f"{code} {message}".lower()
+        if status == 413 or any(hint in hints for hint in _CONTEXT_HINTS):
+            return CallError("context_too_long", detail)
+    return CallError("bad_request", detail, endpoint=status in _NO_SUCH_PLACE)

@@ -106,6 +106,9 @@ class Pool:
                 raise Postponed(err.cause, self._until_ready(), tried=True) from err
             raise
 
+    async def finished(self, tasks: Sequence[Task]) -> None:
+        """See `client.Asker.finished`: nothing is kept here."""
+
     async def _attempt(
         self, task: Task, deadline: Deadline, meter: Meter, blamed: set[Endpoint]
     ) -> Reply:

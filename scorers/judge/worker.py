@@ -34,8 +34,8 @@ _FLUSH_SECONDS = 0.25
 _FLUSH_ROWS = 500
 _REMEMBERED = 100_000
 # Tasks read ahead: one look into the store tells for all of them whether they are judged already.
-_READ_AHEAD = 200
-_LONGEST_REST_SECONDS = 60.0
+READ_AHEAD = 200
+_LONGEST_REST_SECONDS = 300.0
 _STORE_REST_SECONDS = 2.0
 _STRIKES = 3
 
@@ -72,6 +72,7 @@ class JudgeWorker:
         judge: the engine.
         concurrency: judgements under way at once.
         max_wait_hours: age at which a task that cannot be judged now counts as failed.
+        read_ahead: tasks read and not yet judged, those that are put off included.
         carried: called for a task that was waiting before this process started.
         finished: called once per counted task, after its judgement is durable.
         dead_letters: where unreadable tasks go.
@@ -87,6 +88,7 @@ class JudgeWorker:
         judge: Judge,
         concurrency: int,
         max_wait_hours: float,
+        read_ahead: int = READ_AHEAD,
         carried: Callable[[JudgeTask], None],
         finished: Callable[[JudgeTask, Judgement], None],
         dead_letters: DeadLetters,
@@ -98,6 +100,7 @@ class JudgeWorker:
         self._judge = judge
         self._concurrency = concurrency
         self._max_wait_seconds = max_wait_hours * 3600
+        self._read_ahead = read_ahead
         self._carried = carried
         self._finished = finished
         self._set_aside = SetAside(dead_letters, metrics)
@@ -135,7 +138,7 @@ class JudgeWorker:
         try:
             while not stop.is_set():
                 self._metrics.loop_timestamp.labels("judge").set(self._clock.now().timestamp())
-                lacking = _READ_AHEAD - len(self._ahead)
+                lacking = self._read_ahead - len(self._ahead)
                 if lacking > 0 and self._next_due() is None:
                     async with self._reading:
                         records = await patiently(self._consumer.poll, lacking, _POLL_SECONDS)

@@ -49,6 +49,7 @@ class OpenAIServer:
         behaviours: what to do with the first calls, in order of arrival.
         default: what to do with all later calls; `good()` by default.
         latency_seconds: waited before every reply.
+        routes: what it answers besides.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class OpenAIServer:
         *,
         default: Behaviour | None = None,
         latency_seconds: float = 0.0,
+        routes: Sequence[Route] = (),
     ) -> None:
         self.requests: list[Received] = []
         self._script = deque(behaviours)
@@ -65,7 +67,8 @@ class OpenAIServer:
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
-        app = Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
+        chat = Route("/v1/chat/completions", self._complete, methods=["POST"])
+        app = Starlette(routes=[chat, *routes])
         config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
