@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,7 +107,7 @@ def _number(name: str, value: Any) -> float | None:
     if value is None:
         return None
     usable = isinstance(value, int | float) and not isinstance(value, bool)
-    if not usable or not math.isfinite(value) or value < 0:
+    if not usable or not 0 <= value <= sys.float_info.max:
         raise Unreadable(_wrong(name, "a number that is not negative"))
     return float(value)
 
