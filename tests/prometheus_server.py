@@ -60,6 +60,7 @@ class Prometheus:
         answer = httpx.get(
             f"{self.url}/api/v1/query", params={"query": promql}, timeout=10, trust_env=False
         )
+        answer.raise_for_status()
         found: list[dict[str, Any]] = answer.json()["data"]["result"]
         return found
 
@@ -87,7 +88,7 @@ class Prometheus:
             try:
                 if any(r["value"][1] == "1" for r in self.query("up")):
                     return
-            except httpx.TransportError:
+            except httpx.HTTPError:  # it answers 503 while it starts
                 pass
             time.sleep(0.1)
         raise AssertionError(self._log.read_text()[-2000:])

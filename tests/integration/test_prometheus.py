@@ -118,8 +118,12 @@ def test_two_replicas_and_a_restart_give_the_estimate_of_clickhouse(
             if start == 240:
                 second.stop()
                 second.start()
-        # Two scrapes bring the last counts, and a round of the rules what follows from them.
-        time.sleep(5)
+        judged = sum(agent.totals()["judged"] for agent in (first, second))
+        deadline = time.monotonic() + 60
+        while sum_of(prometheus, "segment:groundwatch_faithfulness_n:1h") < 0.99 * judged:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        time.sleep(3)  # the other sums and what follows from them, at the next scrape and round
         shown = {
             (quantity, found["metric"]["segment"]): float(found["value"][1])
             for quantity in ("mean", "low", "high", "n_eff")
@@ -133,6 +137,10 @@ def test_two_replicas_and_a_restart_give_the_estimate_of_clickhouse(
         assert shown["high", segment] == pytest.approx(estimate.high, abs=0.01)
         assert shown["n_eff", segment] == pytest.approx(estimate.n_eff, rel=0.05)
         assert estimate.n_eff > 100
+
+
+def sum_of(prometheus: Prometheus, series: str) -> float:
+    return sum(float(found["value"][1]) for found in prometheus.query(series))
 
 
 def replica(folder: Path, port: int) -> AgentProcess:
