@@ -171,7 +171,7 @@ async def send_files(
         UsageError: the endpoint is no address.
         TransientDependencyError: no agent took data in time.
     """
-    _check_address(endpoint)
+    check_address("--endpoint", endpoint)
     headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
     sent, problems = 0, []
     async with httpx.AsyncClient(
@@ -193,14 +193,15 @@ async def send_files(
     return {"files": len(files), "sent": sent, "problems": problems}
 
 
-def _check_address(endpoint: str) -> None:
+def check_address(option: str, address: str) -> None:
+    """Raise UsageError where the address given to an option is none."""
     try:
-        url = httpx.URL(endpoint)
+        url = httpx.URL(address)
         usable = url.scheme in ("http", "https") and bool(url.host)
     except httpx.InvalidURL:
         usable = False
     if not usable:
-        raise UsageError([f"--endpoint: {endpoint!r} must be such as http://127.0.0.1:4318"])
+        raise UsageError([f"{option}: {address!r} must be such as http://127.0.0.1:4318"])
 
 
 def _refusal(answer: httpx.Response) -> str:

@@ -107,14 +107,15 @@ def _told_how_to_go_on(run: Path) -> Iterator[None]:
 def _place(target: str | None, results: Path | None, stored: str | None) -> str:
     """Return where answers come from, as a run remembers it."""
     from collector.evaluation.session import STORED
+    from collector.remote import check_address
 
     if results is not None:
         return str(results.absolute())
     if stored is not None:
         return STORED + stored
-    if not str(target).startswith(("http://", "https://")):
-        raise UsageError([f"--target: {target} must start with http:// or https://"])
-    return str(target)
+    address = str(target)
+    check_address("--target", address)
+    return address
 
 
 def _compare(

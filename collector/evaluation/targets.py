@@ -190,6 +190,8 @@ class HttpTarget:
             return Answer(question_id=question_id, error="timeout")
         except httpx.TransportError as err:
             raise _TryAgain("connection_lost") from err
+        except httpx.DecodingError as err:
+            raise Unreadable("the response is compressed in a way it does not say") from err
         elapsed_ms = (time.monotonic() - started) * 1000
         if response.status_code in _TRY_AGAIN:
             raise _TryAgain(f"HTTP {response.status_code}", _retry_after_seconds(response))
@@ -197,7 +199,7 @@ class HttpTarget:
             return Answer(question_id=question_id, error=f"HTTP {response.status_code}")
         try:
             answer = self._reader.read(question_id, response.json())
-        except ValueError as err:
+        except (ValueError, RecursionError) as err:
             raise Unreadable("the response is no JSON") from err
         if answer.latency_ms is None:
             answer = msgspec.structs.replace(answer, latency_ms=elapsed_ms)

@@ -78,6 +78,12 @@ async def test_a_busy_assistant_is_asked_again_when_it_says() -> None:
         (JSONResponse({}, 500), "HTTP 500"),
         (JSONResponse({}, 401), "HTTP 401"),
         (PlainTextResponse("<html>"), "the response is no JSON"),
+        (PlainTextResponse("[" * 100_000), "the response is no JSON"),
+        (Response(b"\xff\xfe{"), "the response is no JSON"),
+        (
+            Response(b"{}", headers={"content-encoding": "gzip"}),
+            "the response is compressed in a way it does not say",
+        ),
         (
             JSONResponse({"answer": ["Yes."]}),
             "evaluation.target.response.answer: must lead to a text",

@@ -233,6 +233,7 @@ def test_judging_a_run_keeps_to_the_daily_budget_and_is_made_up_for_later(
         ("eval golden.yaml", "one of --target, --results, --stored"),
         ("eval none.yaml --target http://127.0.0.1:1/", "none.yaml"),
         ("eval golden.yaml --target 127.0.0.1:1", "--target"),
+        ("eval golden.yaml --target http://[::1", "--target"),
         ("eval golden.yaml --results none.jsonl", "none.jsonl"),
         ("eval golden.yaml --target http://h/ --run a/b", "--run"),
         ("eval golden.yaml --target http://h/ --by topic", "--by"),
