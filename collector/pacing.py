@@ -32,8 +32,9 @@ LEAST_JUDGED = 50
 
 _PSEUDO_COUNT = 5.0
 """Average requests that are added to every segment and bin."""
-_TRUST = 25.0
-"""Requests of the running day that count as much as the forecast."""
+_TRUST, _BLIND_TRUST = 25.0, 0.25
+"""Requests of the running day that count as much as the forecast, and the part of a day of them
+where the forecast knows no past: then a quiet night says little about the day."""
 _SLOWEST, _FASTEST = 0.5, 2.0
 """Bounds of the pace by the even one: weights that lie far apart make any interval wide."""
 _OVERSPENT, _RESERVE = 1.02, 0.1
@@ -43,9 +44,13 @@ Row = Mapping[str, Any]
 
 
 class Forecast(NamedTuple):
-    """Requests that can be judged, as expected from midnight to each full hour of a UTC day."""
+    """Requests that can be judged, as expected from midnight to each full hour of a UTC day.
+
+    `trust` is the number of requests of the running day that count as much as all this.
+    """
 
     sums: tuple[float, ...]
+    trust: float = _TRUST
 
     @classmethod
     def of(cls, past_days: Sequence[Sequence[float]], otherwise: float) -> Forecast:
@@ -55,12 +60,14 @@ class Forecast(NamedTuple):
             past_days: 24 counts for each whole day.
             otherwise: requests a day, evenly spread, where there is no past day.
         """
+        trust = _TRUST
         if not past_days:
             past_days = [[otherwise / HOURS] * HOURS]
+            trust = max(_TRUST, _BLIND_TRUST * otherwise)
         means = [math.fsum(hour) / len(past_days) for hour in zip(*past_days, strict=True)]
         # An hour in which nothing ever came is unlikely, not impossible.
         least = max(math.fsum(means) / HOURS / 100.0, 1e-6)
-        return cls(tuple(accumulate((max(mean, least) for mean in means), initial=0.0)))
+        return cls(tuple(accumulate((max(mean, least) for mean in means), initial=0.0)), trust)
 
     def between(self, start: float, end: float) -> float:
         """Return the requests expected between two hours of the day, each in [0, 24]."""
@@ -105,7 +112,8 @@ def pace(budget: float, forecast: Forecast, day: Day, hour: float) -> float:
     Returns:
         A number above 0, also when the budget is spent; it may be above 1.
     """
-    correction = (day.seen + _TRUST) / (forecast.between(day.since, hour) + _TRUST)
+    before = forecast.between(day.since, hour)
+    correction = (day.seen + forecast.trust) / (before + forecast.trust)
     to_come = correction * forecast.between(hour, HOURS)
     even = budget / max(correction * forecast.between(day.since, HOURS), 1.0)
     if day.drawn >= _OVERSPENT * budget:
@@ -166,8 +174,8 @@ UNIFORM = Spread({}, 1.0)
 
 
 def _variance(row: Row) -> float:
-    mean = row["wl"] / row["w"]
-    return max(row["wll"] / row["w"] - mean * mean, 0.0)
+    mean = float(row["wl"] / row["w"])
+    return max(float(row["wll"] / row["w"]) - mean * mean, 0.0)
 
 
 def probability(pace: float, spread: float, floor: float) -> float:
