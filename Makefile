@@ -34,6 +34,17 @@ test: setup ## Run all tests
 test-live-conventions: setup ## Try the current releases of tracing libraries (2 GB, minutes)
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.conventions
 
+KAFKA_LIBS ?= $(abspath $(VENV))/kafka-libs
+
+.PHONY: test-kafka
+test-kafka: setup $(KAFKA_LIBS)/.ready ## Run the tests of Kafka on Apache Kafka; needs Java, Maven
+	@GROUNDWATCH_KAFKA_LIBS=$(KAFKA_LIBS) $(BIN)/pytest -q -k kafka
+
+$(KAFKA_LIBS)/.ready: tests/kafka-libs.xml
+	@mvn -q -B -f tests/kafka-libs.xml dependency:copy-dependencies \
+	  -DoutputDirectory=$(KAFKA_LIBS) -DincludeScope=runtime
+	@touch $@
+
 .PHONY: test-feedback-clients
 test-feedback-clients: setup ## Try the current feedback clients of other products (100 MB)
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback

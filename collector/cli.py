@@ -20,7 +20,7 @@ import structlog
 import typer
 from rich.console import Console
 
-from collector import label_commands, report_commands
+from collector import dead_letter_commands, label_commands, report_commands
 from collector.config import load
 from collector.errors import (
     ConfigError,
@@ -221,6 +221,7 @@ def send(
 report_commands.register(app)
 evaluation_commands.register(app)
 label_commands.register(app)
+dead_letter_commands.register(app)
 
 
 def main() -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,24 @@ from tenacity import (
     wait_random,
 )
 
+from collector import otlp
 from collector.app import announcement, open_store, reports_of
 from collector.config import Resolved
 from collector.errors import MalformedPayload, TransientDependencyError, UsageError
 from collector.model_evaluation import EvalRecord
 from collector.telemetry import Metrics
 from collector.trace_files import bodies
+from collector.trace_files.encode import body_of_logs, body_of_spans
 from dashboards.windows import Window
+from sinks.dead_letters import DeadLetter
 
-_PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
+_PATHS = {
+    "traces": "/v1/traces",
+    "logs": "/v1/logs",
+    "otlp_traces": "/v1/traces",
+    "otlp_logs": "/v1/logs",
+    "signals": "/v1/signals",
+}
 _PATIENCE_SECONDS = 60
 _SHOWN_CHARACTERS = 200
 _ROWS_A_CALL = 100
@@ -191,6 +201,69 @@ async def send_files(
                     else:
                         problems.append(f"{path}: {_refusal(answer)}")
     return {"files": len(files), "sent": sent, "problems": problems}
+
+
+async def send_letters(
+    letters: Iterable[DeadLetter],
+    endpoint: str,
+    console: Console,
+    token: SecretStr | None = None,
+) -> dict[str, Any]:
+    """Send dead letters to an agent once more. Takes `endpoint`, `console`, `token` as above.
+
+    Returns:
+        The ids of the letters that were taken, and one sentence for each that was not.
+
+    Raises:
+        UsageError: the endpoint is no address.
+        TransientDependencyError: no agent took data in time.
+    """
+    check_address("--endpoint", endpoint)
+    headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+    taken: list[str] = []
+    problems: list[str] = []
+    async with httpx.AsyncClient(
+        base_url=endpoint, timeout=60, trust_env=False, headers=headers
+    ) as client:
+        for letter in letters:
+            try:
+                parts = _bodies_of(letter)
+            except MalformedPayload as err:
+                problems.append(f"{letter.letter_id}: {err}")
+                continue
+            answers = [await _post(client, _PATHS[kind], body, console) for kind, body in parts]
+            refused = [answer for answer in answers if answer.status_code != httpx.codes.OK]
+            if refused:
+                problems.append(f"{letter.letter_id}: {_refusal(refused[0])}")
+            else:
+                taken.append(letter.letter_id)
+    return {"taken": taken, "problems": problems}
+
+
+def _bodies_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    """Return what a dead letter held as bodies to post, with their kinds.
+
+    Raises:
+        MalformedPayload: there is nothing that could be sent.
+    """
+    record = letter.record
+    if letter.body_lost:
+        raise MalformedPayload("what it held was not kept")
+    if record.kind == "trace":
+        trace = otlp.decode_trace(record.body)
+        parts = [("otlp_traces", body_of_spans(trace.spans))] if trace.spans else []
+        return parts + ([("otlp_logs", body_of_logs(trace.logs))] if trace.logs else [])
+    if record.kind not in _PATHS:
+        raise MalformedPayload(f"a {record.kind} cannot be sent; it is made anew where it is due")
+    return [(record.kind, record.body)]
+
+
+def announced_receiver(data_dir: Path) -> str | None:
+    """Return the OTLP/HTTP address that the agent of this folder has announced, if it has."""
+    try:
+        return str(json.loads(announcement(data_dir).read_text())["otlp_http"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def check_address(option: str, address: str) -> None:

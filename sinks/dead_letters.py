@@ -6,8 +6,11 @@ and when both are full the older half is given up.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +45,8 @@ class DeadLetter(NamedTuple):
     reason: str
     set_aside_at: datetime
     body_lost: bool
+    letter_id: str
+    """Names it in commands."""
 
 
 class DeadLetterFile:
@@ -65,6 +70,7 @@ class DeadLetterFile:
         self._bodies = bodies
         self._current = data_dir / "dead-letters.jsonl"
         self._older = data_dir / "dead-letters.old.jsonl"
+        self._lock = data_dir / "dead-letters.lock"
         self._max_file_bytes = max_bytes // 2
         self._clock = clock or SystemClock()
 
@@ -83,9 +89,10 @@ class DeadLetterFile:
             line = self._encode(record, reason, None)
         try:
             self._current.parent.mkdir(parents=True, exist_ok=True)
-            if _size(self._current) + len(line) > self._max_file_bytes:
-                self._current.replace(self._older)
-            _append_durably(self._current, line)
+            with _held(self._lock):
+                if _size(self._current) + len(line) > self._max_file_bytes:
+                    self._current.replace(self._older)
+                _append_durably(self._current, line)
         except OSError as err:
             raise TransientDependencyError(f"dead letters: not written: {err.strerror}") from err
 
@@ -108,10 +115,21 @@ class DeadLetterFile:
                     f"dead letters: {path.name} cannot be read: {err.strerror}"
                 ) from err
 
-    def clear(self) -> None:
-        """Forget all dead letters, once they were replayed."""
-        self._older.unlink(missing_ok=True)
-        self._current.unlink(missing_ok=True)
+    def remove(self, letter_ids: Collection[str]) -> None:
+        """Forget dead letters that were replayed; an agent may set others aside meanwhile.
+
+        Raises:
+            TransientDependencyError: a file cannot be written now.
+        """
+        if not letter_ids:
+            return
+        try:
+            with _held(self._lock):
+                for path in (self._older, self._current):
+                    if path.exists():
+                        _keep(path, lambda raw: _id_of(raw) not in letter_ids)
+        except OSError as err:
+            raise TransientDependencyError(f"dead letters: not written: {err.strerror}") from err
 
     def _encode(self, record: Record, reason: str, body: bytes | None) -> bytes:
         line = _Line(
@@ -140,7 +158,36 @@ def _decode(raw: bytes) -> DeadLetter | None:
         body=line.body or b"",
         appended_at=line.appended_at,
     )
-    return DeadLetter(record, line.reason, line.set_aside_at, body_lost=line.body is None)
+    return DeadLetter(
+        record,
+        line.reason,
+        line.set_aside_at,
+        body_lost=line.body is None and line.body_bytes > 0,
+        letter_id=_id_of(raw),
+    )
+
+
+def _id_of(raw: bytes) -> str:
+    return hashlib.sha256(raw.strip()).hexdigest()[:12]
+
+
+@contextmanager
+def _held(lock: Path) -> Iterator[None]:
+    """Be the only process at work on the files."""
+    with open(lock, "ab", opener=_private) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _keep(path: Path, wanted: Callable[[bytes], bool]) -> None:
+    """Durably replace a file by those of its lines that are wanted."""
+    fresh = path.with_suffix(".new")
+    with path.open("rb") as old, open(fresh, "wb", opener=_private) as new:
+        new.writelines(raw for raw in old if wanted(raw))
+        new.flush()
+        os.fsync(new.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
 
 
 def _size(path: Path) -> int:

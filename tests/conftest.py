@@ -6,6 +6,7 @@ is left out of the run, and both the header and the summary say so: a green run 
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.telemetry import Metrics
-from tests.kafka_broker import Broker, a_broker
+from tests.kafka_broker import LIBS, Broker, a_broker
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -46,6 +47,11 @@ EXTRAS = (
         "node",
         lambda: shutil.which("node") is not None,
         "no `node` on the PATH: install Node.js 20 or later",
+    ),
+    Extra(
+        "apache_kafka",
+        lambda: LIBS in os.environ,
+        "a small broker stands in for Apache Kafka: run `make test-kafka` with Java and Maven",
     ),
 )
 

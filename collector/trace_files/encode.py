@@ -1,4 +1,4 @@
-"""Spans of exports as OTLP protobuf."""
+"""Spans and log records as OTLP protobuf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from collector import otlp
-from collector.model import Span
+from collector.model import LogRecord, Span
 
 
 def body_of_spans(spans: Sequence[Span]) -> bytes:
@@ -33,6 +33,31 @@ def body_of_spans(spans: Sequence[Span]) -> bytes:
         ]
     }
     return otlp.canonical_traces(msgspec.json.encode(value), "application/json").body
+
+
+def body_of_logs(logs: Sequence[LogRecord]) -> bytes:
+    """Return an encoded ExportLogsServiceRequest."""
+    value = {
+        "resourceLogs": [
+            {
+                "resource": {"attributes": record.resource},
+                "scopeLogs": [{"scope": {"name": record.scope_name}, "logRecords": [_log(record)]}],
+            }
+            for record in logs
+        ]
+    }
+    return otlp.canonical_logs(msgspec.json.encode(value), "application/json").body
+
+
+def _log(record: LogRecord) -> dict[str, Any]:
+    return {
+        "traceId": record.trace_id or "",
+        "spanId": record.span_id or "",
+        "eventName": record.event_name or "",
+        "timeUnixNano": record.time_ns,
+        "body": record.body,
+        "attributes": record.attributes,
+    }
 
 
 def _span(span: Span) -> dict[str, Any]:

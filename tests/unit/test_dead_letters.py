@@ -39,10 +39,10 @@ def test_what_is_set_aside_reads_back_in_order_after_a_restart(tmp_path: Path) -
     assert not any(letter.body_lost for letter in found)
 
 
-def test_without_any_there_is_nothing_to_read_and_nothing_to_clear(tmp_path: Path) -> None:
+def test_without_any_there_is_nothing_to_read_and_nothing_to_remove(tmp_path: Path) -> None:
     file = letters(tmp_path)
     assert list(file.read()) == []
-    file.clear()
+    file.remove(["0123456789ab"])
 
 
 def test_the_files_stay_below_their_bound_and_keep_the_latest(tmp_path: Path) -> None:
@@ -82,11 +82,18 @@ def test_a_line_cut_short_by_a_crash_costs_only_itself(tmp_path: Path) -> None:
     assert [letter.record.position.offset for letter in file.read()] == [1, 2]
 
 
-def test_replayed_letters_can_be_cleared(tmp_path: Path) -> None:
-    file = letters(tmp_path)
-    file.append(record(1), "malformed")
-    file.clear()
-    assert list(file.read()) == []
+def test_replayed_letters_are_removed_and_others_stay_in_their_order(tmp_path: Path) -> None:
+    file = letters(tmp_path, max_bytes=3000)  # so that some lie in the older file
+    for offset in range(8):
+        file.append(record(offset), "malformed")
+    found = {letter.record.position.offset: letter.letter_id for letter in file.read()}
+    assert len(set(found.values())) == len(found)
+    first, *_, last = found
+    file.remove([found[first], found[last]])
+    file.append(record(99), "malformed")
+    kept = [letter.record.position.offset for letter in file.read()]
+    assert kept == [*(o for o in found if o not in (first, last)), 99]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_a_folder_that_cannot_be_written_is_a_transient_failure(tmp_path: Path) -> None:
@@ -98,5 +105,6 @@ def test_a_folder_that_cannot_be_written_is_a_transient_failure(tmp_path: Path) 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     letters(tmp_path).append(record(0), "malformed")
-    (file,) = tmp_path.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes["dead-letters.jsonl"] == 0o600
+    assert set(modes.values()) == {0o600}
