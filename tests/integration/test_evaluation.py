@@ -261,6 +261,9 @@ def test_an_assistant_that_is_down_ends_the_run_which_can_be_resumed(tmp_path: P
     down = groundwatch(tmp_path, "eval", "golden.yaml", "--target", url, *options)
     assert (down.returncode, "is it running" in down.stderr) == (3, True)
     assert "eval --resume a" in down.stderr
+    (tmp_path / "other.yaml").write_text("judge: {engine: openai, openai: {api_key_env: null}}\n")
+    another = groundwatch(tmp_path, "eval", "--resume", "a", "-c", "other.yaml")
+    assert (another.returncode, f"begun with {FINGERPRINT}" in another.stderr) == (2, True)
     (tmp_path / "golden.yaml").write_text("- question: Who was it?\n  segment: lookup\n")
     changed = groundwatch(tmp_path, "eval", "--resume", "a", "-c", "fast.yaml")
     assert (changed.returncode, "start a new run" in changed.stderr) == (2, True)
