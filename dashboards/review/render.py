@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from collector.plain import plain
-from dashboards.terminal import WHERE, interval, point, whereabouts, why
+from dashboards.terminal import WHERE, interval, notes, point, whereabouts, why
 
 # Code, emphasis outside words, links, tags, entities, and what some readers turn into links and
 # mentions by themselves; at the start of a text also headings, lists and quotes.
@@ -29,20 +30,33 @@ def render(report: Mapping[str, Any], kind: str) -> str:
             `Reports.estimates`, HTML starts with their table.
         kind: `md` or `html`.
     """
-    environment = Environment(
+    return environment().get_template(f"report.{kind}.j2").render(report=report)
+
+
+@cache
+def environment() -> Environment:
+    """Return what turns templates into pages and reports; in HTML everything is escaped."""
+    made = Environment(
         loader=PackageLoader("dashboards.review"),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"md": markdown, "point": point, "interval": interval}
-    environment.filters |= {"whereabouts": whereabouts, "why": why}
-    environment.globals["where"] = WHERE
-    environment.filters["day"] = lambda text: text[:10]
-    environment.filters["minute"] = lambda text: text[:16].replace("T", " ")
-    environment.filters["number"] = lambda value: "" if value is None else f"{value:.2f}"
-    return environment.get_template(f"report.{kind}.j2").render(report=report)
+    made.filters |= {"md": markdown, "point": point, "interval": interval}
+    made.filters |= {"whereabouts": whereabouts, "why": why, "words": words}
+    made.filters["notes"] = notes
+    made.globals["where"] = WHERE
+    made.filters["day"] = lambda text: text[:10]
+    made.filters["minute"] = lambda text: text[:16].replace("T", " ")
+    made.filters["number"] = lambda value: "" if value is None else f"{value:.2f}"
+    made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
+    return made
+
+
+def words(name: str) -> str:
+    """Return a name of a program as people read it: `not_found` as `not found`."""
+    return name.replace("_", " ").lower()
 
 
 def markdown(text: str | None) -> str:

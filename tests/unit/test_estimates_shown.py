@@ -106,3 +106,4 @@ def test_the_page_starts_with_the_same_table() -> None:
         assert page.count(f"<td>{cell}</td>") >= 2, cell
     assert "<td>&lt;b&gt;bold&lt;/b&gt;</td>" in page
     assert "failed: refused 3, timeout 2" in page
+    assert "used, learned from 412 judged requests" in page
