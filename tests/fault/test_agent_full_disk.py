@@ -84,18 +84,18 @@ def test_without_file_descriptors_nobody_is_lost_and_it_recovers(tmp_path: Path)
     with AgentProcess(tmp_path, CONFIG) as agent, ExitStack() as held:
         assert agent.process is not None
         used = len(list(Path(f"/proc/{agent.process.pid}/fd").iterdir()))
-        limit(agent, resource.RLIMIT_NOFILE, used + 20)
+        limit(agent, resource.RLIMIT_NOFILE, used + 80)
         address = httpx.URL(agent.urls["otlp_http"])
         for _ in range(200):
             held.enter_context(socket.create_connection((address.host, address.port), timeout=5))
         crowded = [post(agent, body) for body in payloads[:3]]
         held.close()
         until(lambda: post(agent, payloads[3]) == 200)
+        limit(agent, resource.RLIMIT_NOFILE, -1)
         after = [post(agent, body) for body in payloads[4:]]
         expected = (crowded.count(200) + 1 + after.count(200)) * TRACES_PER_BODY
-        limit(agent, resource.RLIMIT_NOFILE, -1)
         until(lambda: stored(agent) >= expected)
         assert agent.stop() == 0
 
-    assert set(crowded) <= {0, 200, 429, 503}
+    assert 0 in crowded  # else there was no want
     assert set(after) == {200}
