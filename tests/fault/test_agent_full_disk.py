@@ -97,5 +97,6 @@ def test_without_file_descriptors_nobody_is_lost_and_it_recovers(tmp_path: Path)
         until(lambda: stored(agent) >= expected)
         assert agent.stop() == 0
 
-    assert 0 in crowded  # else there was no want
+    # Refused, or hung up on, or lucky: never an error that makes an exporter drop the body.
+    assert set(crowded) <= {0, 200, 429, 503}
     assert set(after) == {200}
