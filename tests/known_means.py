@@ -5,7 +5,8 @@ complains about many of the bad answers over HTTP, lets a controlled judge endpo
 the agent draws, and compares `groundwatch estimates --json` with the true mean of each segment,
 which is known because every claim was planted. Exit code 1 where fewer than 90 of 100 intervals
 hold the truth, the mean bias is .01 or more, or the naive mean is not off by more than .05, so
-that nothing was shown.
+that nothing was shown. Then as many requests again, once the agent has learned from the first to
+foresee the judge: the same must hold, in narrower intervals.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +68,24 @@ class Outcome(NamedTuple):
     covered: int
     bias: float
     naive_bias: float
+    width: float
     report: dict[str, Any]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the intervals hold what they promise, where the naive mean does not."""
+        unbiased = abs(self.bias) < 0.01 and abs(self.naive_bias) > 0.05
+        return unbiased and self.covered >= 0.9 * SEGMENTS
+
+    def lines(self) -> str:
+        """Return what there is to say."""
+        total = self.report["total"]
+        return (
+            f"{total['requests']} requests in {SEGMENTS} segments, {total['judged']} judged, "
+            f"method {total['method']}\n"
+            f"{self.covered} of {SEGMENTS} intervals hold the true mean, width {self.width:.3f}\n"
+            f"mean bias {self.bias:+.4f}; of the naive mean {self.naive_bias:+.4f}"
+        )
 
 
 def plant(requests: int, segments: int = SEGMENTS, seed: int = 7) -> list[Planted]:
@@ -163,24 +182,47 @@ def config(judge_url: str) -> dict[str, Any]:
 def observe(planted: Sequence[Planted], folder: Path) -> Outcome:
     """Push the traffic through an agent and compare what it publishes with the truth."""
     with OpenAIServer() as judge, AgentProcess(folder, config(judge.base_url)) as agent:
-        feed(agent, planted)
-        done = agent.run_command("estimates", "--since", "1h", "--json")
+        return observe_in(agent, planted)
+
+
+def observe_in(agent: AgentProcess, planted: Sequence[Planted]) -> Outcome:
+    """Push the traffic through this agent and compare what it publishes with the truth."""
+    since = datetime.now(UTC).isoformat()
+    feed(agent, planted)
+    return compare(planted, published(agent, since))
+
+
+def published(agent: AgentProcess, since: str) -> dict[str, Any]:
+    """Return what `groundwatch estimates` prints of requests since then."""
+    done = agent.run_command("estimates", "--since", since, "--json")
     if done.returncode:
         raise RuntimeError(done.stderr)
-    return compare(planted, json.loads(done.stdout))
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def wait_until_calibrated(agent: AgentProcess) -> None:
+    """Return when the agent has learned to foresee the judge."""
+    deadline = time.monotonic() + SECONDS
+    while published(agent, "1h")["covariate"]["fitted_at"] is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError("no calibration was fitted in time")
+        time.sleep(2)
 
 
 def feed(agent: AgentProcess, planted: Sequence[Planted]) -> None:
     """Send the traffic and its complaints; return when all that is drawn is judged."""
+    before = agent.totals()
     asyncio.run(send(agent.urls["otlp_http"], list(bodies(planted))))
     thumbs = [{"trace_id": p.trace_id, "kind": "thumbs_down"} for p in planted if p.complained]
     url = f"{agent.urls['otlp_http']}/v1/signals"
     httpx.post(url, json=thumbs, timeout=60, trust_env=False).raise_for_status()
-    expected = sum(p.drawn for p in planted)
+    judged = before["judged"] + sum(p.drawn for p in planted)
+    requests = before["requests"] + len(planted)
     deadline = time.monotonic() + SECONDS
-    while (totals := agent.totals())["judged"] < expected or totals["requests"] < len(planted):
+    while (totals := agent.totals())["judged"] < judged or totals["requests"] < requests:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"not judged in time: {expected} were to be: {totals}")
+            raise RuntimeError(f"not judged in time: {judged} were to be: {totals}")
         time.sleep(1)
 
 
@@ -189,6 +231,7 @@ def compare(planted: Sequence[Planted], report: Mapping[str, Any]) -> Outcome:
     rows = {row["segment"]: row for row in report["segments"]}
     true, naive = _means(planted), _means([p for p in planted if p.drawn])
     found = {name: rows[name] for name in true}
+    widths = [row["high"] - row["low"] for row in found.values() if row["low"] is not None]
     points = [row["estimate"] - true[name] for name, row in found.items() if row["estimate"]]
     return Outcome(
         covered=sum(
@@ -198,6 +241,7 @@ def compare(planted: Sequence[Planted], report: Mapping[str, Any]) -> Outcome:
         ),
         bias=statistics.mean(points),
         naive_bias=statistics.mean(naive[name] - true[name] for name in true),
+        width=statistics.mean(widths),
         report=dict(report),
     )
 
@@ -214,19 +258,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--requests", type=int, default=100, help="requests per segment")
     options = parser.parse_args()
-    planted = plant(options.requests)
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        outcome = observe(planted, Path(folder))
-    total = outcome.report["total"]
-    print(
-        f"{len(planted)} requests in {SEGMENTS} segments, {total['judged']} judged, "
-        f"{time.monotonic() - started:.0f} s\n"
-        f"{outcome.covered} of {SEGMENTS} intervals hold the true mean\n"
-        f"mean bias {outcome.bias:+.4f}; of the naive mean {outcome.naive_bias:+.4f}"
-    )
-    kept = outcome.covered >= 0.9 * SEGMENTS and abs(outcome.bias) < 0.01
-    return int(not (kept and abs(outcome.naive_bias) > 0.05))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        OpenAIServer() as judge,
+        AgentProcess(Path(folder), config(judge.base_url)) as agent,
+    ):
+        plain = observe_in(agent, plant(options.requests))
+        print(plain.lines())
+        wait_until_calibrated(agent)
+        foreseen = observe_in(agent, plant(options.requests, seed=8))
+        print(f"\n{foreseen.lines()}\n\n{time.monotonic() - started:.0f} s")
+    narrower = foreseen.report["total"]["method"] == "ppi" and foreseen.width < plain.width
+    return int(not (plain.kept and foreseen.kept and narrower))
 
 
 if __name__ == "__main__":
