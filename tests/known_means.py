@@ -256,7 +256,7 @@ def _means(planted: Sequence[Planted]) -> dict[str, float]:
 def main() -> int:
     """Run and print; return 1 where a promise is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=100, help="requests per segment")
+    parser.add_argument("--requests", type=int, default=40, help="requests per segment")
     options = parser.parse_args()
     started = time.monotonic()
     with (
