@@ -10,8 +10,9 @@ A file is a list of rows, in YAML, JSON or JSON lines (by its suffix):
       quotes: [SSO is available on Pro]     # optional; text that must reach the prompt
       answerable: true
 
-The older shape with `query`, `relevant_chunk_ids` and `type` is read too. Keys that are not known
-here are kept in `extra`.
+The list may also stand under the key `questions` of the file, beside others; and rows of the older
+shape with `query`, `relevant_chunk_ids` and `type` are read. A new file is always a plain list.
+Keys that are not known here are kept in `extra`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from sinks.rows import storable
 NEAR_DUPLICATE = 92.0
 """Similarity (token sort ratio, 0 to 100) from which two questions count as one."""
 
+_ALIKE = 60.0
+"""Similarity from which a question is worth a look before another like it is added."""
+
 _OLD_NAMES = {"query": "question", "relevant_chunk_ids": "gold_sources", "type": "segment"}
 _UNANSWERABLE_TYPES = frozenset({"unanswerable", "no_answer", "out_of_scope"})
 _NEGATIONS = frozenset({"not", "no", "never", "without", "cannot", "t", "nor", "neither"})
@@ -65,11 +69,26 @@ class GoldenRow(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = {}
 
 
+class PlacedRow(NamedTuple):
+    """A row and the line of the file it starts on."""
+
+    line: int
+    row: GoldenRow
+
+
 class Duplicate(NamedTuple):
     """A row that was not added, and the id of the row that asks the same."""
 
     row: GoldenRow
     same_as: str
+
+
+class Similar(NamedTuple):
+    """A row, how much its question resembles another (0 to 100), and whether it asks the same."""
+
+    row: GoldenRow
+    score: int
+    same: bool
 
 
 class Appended(NamedTuple):
@@ -88,7 +107,14 @@ def load(path: Path) -> list[GoldenRow]:
     Raises:
         UsageError: with every problem, each by line and field.
     """
-    return _rows(path, _parse(path, _read(path)))
+    return [placed.row for placed in load_placed(path)]
+
+
+def load_placed(path: Path) -> list[PlacedRow]:
+    """Read a golden file as `load` does, each row with its line."""
+    located = _parse(path, _read(path))
+    rows = _rows(path, located)
+    return [PlacedRow(where.line, row) for where, row in zip(located, rows, strict=True)]
 
 
 def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
@@ -135,6 +161,17 @@ def same_question(one: str, other: str) -> bool:
     if _telling_words(one) != _telling_words(other):
         return False
     return fuzz.token_sort_ratio(one, other, score_cutoff=NEAR_DUPLICATE) > 0
+
+
+def similar(question: str, rows: Sequence[GoldenRow], limit: int = 5) -> list[Similar]:
+    """Return the rows that ask most nearly the same, nearest first; those below 60 are left out."""
+    asked = normalised(question)
+    found = [
+        Similar(row, round(score), same_question(asked, other))
+        for row in rows
+        if (score := fuzz.token_sort_ratio(asked, other := normalised(row.question))) >= _ALIKE
+    ]
+    return sorted(found, key=lambda one: (not one.same, -one.score))[:limit]
 
 
 def _telling_words(question: str) -> list[str]:

@@ -25,6 +25,9 @@ _DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]*(e[-+]?[0-9]+)?")
 _NO_FOLDING = 2**31
 """Width of a line. A folded line would lose the second of two spaces."""
 
+ROWS_KEY = "questions"
+"""Of a file that is no plain list: where its rows are."""
+
 _LINE_WITH_TEXT = re.compile(r"^(?=.*\S)", re.MULTILINE)
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
 
@@ -45,7 +48,7 @@ class LocatedRow(NamedTuple):
 
 
 def parse_yaml(path: Path, text: str) -> list[LocatedRow]:
-    """Return the rows of a YAML list.
+    """Return the rows of a YAML list, or of the list under `questions`.
 
     Raises:
         UsageError: not YAML, or not a list of mappings.
@@ -53,9 +56,19 @@ def parse_yaml(path: Path, text: str) -> list[LocatedRow]:
     root = _compose(path, text)
     if root is None:
         return []
-    if not isinstance(root, SequenceNode):
-        raise UsageError([f"{path}:{_line(root)}: must be a list of rows, each starting with -"])
-    return [_located(path, node) for node in root.value]
+    rows = _list_in(root)
+    if rows is None:
+        line = _line(root)
+        raise UsageError([f"{path}:{line}: must be a list of rows, or hold one under questions"])
+    return [_located(path, node) for node in rows.value]
+
+
+def _list_in(root: Node) -> SequenceNode | None:
+    """Return the list of rows: the whole file, or what its key `questions` holds."""
+    if isinstance(root, MappingNode):
+        named = (value for key, value in root.value if key.value == ROWS_KEY)
+        root = next(named, root)
+    return root if isinstance(root, SequenceNode) else None
 
 
 def _compose(path: Path, text: str) -> Node | None:
@@ -106,19 +119,15 @@ def _plain(node: Node) -> Any:
 
 
 def parse_json(path: Path, text: str) -> list[LocatedRow]:
-    """Return the rows of a JSON array, or of JSON lines.
+    """Return the rows of a JSON array, of the array under `questions`, or of JSON lines.
 
     Raises:
         UsageError: not JSON, or not a list of objects.
     """
     decoder = json.JSONDecoder()
-    body = text.strip()
-    is_array = body.startswith("[")
-    position = text.index("[") + 1 if is_array else 0
     rows: list[LocatedRow] = []
     try:
-        if is_array:
-            json.loads(text)
+        position, is_array = _start_of_rows(path, text)
         while True:
             position = _skip(text, position)
             if position >= len(text) or (is_array and text[position] == "]"):
@@ -130,6 +139,37 @@ def parse_json(path: Path, text: str) -> list[LocatedRow]:
             rows.append(LocatedRow(value, line, {}))
     except json.JSONDecodeError as err:
         raise UsageError([f"{path}:{err.lineno}: not JSON: {err.msg}"]) from err
+
+
+def _start_of_rows(path: Path, text: str) -> tuple[int, bool]:
+    """Return where the first row may start, and whether the rows are those of an array.
+
+    Raises:
+        json.JSONDecodeError: what should be one array or object is no JSON.
+    """
+    if text.lstrip().startswith("["):
+        json.loads(text)
+        return text.index("[") + 1, True
+    if path.suffix == ".jsonl" or not _is_wrapped(text):
+        return 0, False
+    decoder = json.JSONDecoder()
+    position = _skip(text, text.index("{") + 1)
+    while True:
+        key, position = decoder.raw_decode(text, position)
+        position = _skip(text, text.index(":", position) + 1)
+        if key == ROWS_KEY:
+            return position + 1, True
+        _, position = decoder.raw_decode(text, position)
+        position = _skip(text, position)
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether a text is one JSON object with a list under `questions`."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and isinstance(found.get(ROWS_KEY), list)
 
 
 def _skip(text: str, position: int) -> int:
@@ -175,16 +215,20 @@ def with_rows(suffix: str, text: str, added: str) -> str:
     if not text.strip():
         return added
     if suffix == ".json":
-        return json.dumps(json.loads(text) + json.loads(added), ensure_ascii=False, indent=2) + "\n"
+        held = json.loads(text)
+        rows = held[ROWS_KEY] if isinstance(held, dict) else held
+        rows.extend(json.loads(added))
+        return json.dumps(held, ensure_ascii=False, indent=2) + "\n"
     if suffix == ".jsonl":
         return _ended(text) + added
     root = YAML(typ="safe", pure=True).compose(text)
-    if not isinstance(root, SequenceNode):  # comments only
+    rows = _list_in(root) if isinstance(root, Node) else None
+    if rows is None:  # comments only
         return _ended(text) + added
-    if root.flow_style:
+    if rows.flow_style:
         return _flow_with_rows(text, added)
-    indent = " " * int(root.start_mark.column)
-    end = int(root.end_mark.index)
+    indent = " " * int(rows.start_mark.column)
+    end = int(rows.end_mark.index)
     block = _LINE_WITH_TEXT.sub(indent, added)
     if "\r\n" in text:
         block = block.replace("\n", "\r\n")
@@ -196,11 +240,12 @@ def _flow_with_rows(text: str, added: str) -> str:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _NO_FOLDING
-    rows = yaml.load(text)
+    held = yaml.load(text)
+    rows = held[ROWS_KEY] if isinstance(held, dict) else held
     rows.extend(YAML().load(added))
     rows.fa.set_block_style()
     out = io.StringIO()
-    yaml.dump(rows, out)
+    yaml.dump(held, out)
     return out.getvalue()
 
 

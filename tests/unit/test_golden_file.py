@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from collector.errors import UsageError
 from sinks.golden_file import GoldenRow, append, load, normalised, same_question
@@ -141,7 +142,10 @@ def test_every_problem_is_told_by_line_and_field(tmp_path: Path) -> None:
     ("name", "text", "problem"),
     [
         ("g.yaml", "- id: a\n  question: 'open\n", ":3: not YAML"),
-        ("g.yaml", "questions:\n  - id: a\n", ":1: must be a list of rows"),
+        ("g.yaml", "rows:\n  - id: a\n", ":1: must be a list of rows, or hold one under questions"),
+        ("g.yaml", "questions: {id: a}\n", ":1: must be a list of rows"),
+        ("g.yaml", "questions:\n  - id: a\n", ":2: question: is missing"),
+        ("g.json", '{"v": [1],\n"questions": [\n{"id": "a"}]}', ":3: question: is missing"),
         ("g.yaml", "- a\n- b\n", ":1: a row must be a mapping"),
         ("g.json", '[\n{"id": "a"},\n{"id": }\n]', ":3: not JSON"),
         ("g.json", "[\n1]", ":2: a row must be an object"),
@@ -190,6 +194,32 @@ def test_rows_are_added_to_any_layout_of_a_list(tmp_path: Path, text: str) -> No
     assert load(path) == [*before, NEW]
     if "#" in text:
         assert text[text.index("#") :].strip() in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.yaml", "version: 1  # ours\nquestions:\n- question: one?\n# more\nowner: anna\n"),
+        ("g.yaml", "questions:\n    - question: one?\n      segment: a"),
+        ("g.yaml", "questions: []  # none yet\n"),
+        ("g.yaml", "questions: [{question: one?}]\nowner: anna\n"),
+        ("g.json", '{"version": [1, {"a": 2}], "questions": [{"question": "one?"}], "o": "a"}'),
+        ("g.json", '{"questions": []}'),
+    ],
+)
+def test_a_list_under_questions_is_read_and_added_to_beside_other_keys(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    path = write(tmp_path, text, name)
+    before = load(path)
+    assert [row.question for row in before] == ["one?"] * text.count("one?")
+    append(path, [NEW])
+    assert load(path) == [*before, NEW]
+    read = YAML(typ="safe").load
+    kept, was = read(path.read_text()), read(text)
+    assert {**kept, "questions": []} == {**was, "questions": []}
+    if "#" in text:
+        assert text.partition("#")[2].splitlines()[0] in path.read_text()
 
 
 def test_line_ends_of_the_file_are_kept(tmp_path: Path) -> None:
