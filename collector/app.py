@@ -344,6 +344,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
                 lambda: _unhealthy(metrics, clock.now().timestamp()),
                 _allowed_hosts(config.listen.review),
                 agent_id,
+                config.review,
             ),
             config.listen.review,
             "review",

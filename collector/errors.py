@@ -4,6 +4,7 @@ GroundwatchError
   UsageError                      what was asked for cannot be done as asked, exit code 2
     ConfigError                   stop at start, exit code 2
   MalformedPayload                permanent: answer 400 or dead-letter, count, go on
+  Conflict                        somebody else was faster: answer 409, look again
   Overloaded(retry_after_seconds) flow control: refuse with 429/503, or pause
   DependencyError                 something beside us failed, exit code 3
     TransientDependencyError      try again within a deadline
@@ -35,6 +36,10 @@ class ConfigError(UsageError):
 
 class MalformedPayload(GroundwatchError):
     """These bytes will never be readable. The message names the field and the cure."""
+
+
+class Conflict(GroundwatchError):
+    """What is to be changed was changed meanwhile. The message says by whom, and what to do."""
 
 
 class Overloaded(GroundwatchError):

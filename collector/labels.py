@@ -14,6 +14,19 @@ from collector.model import Verdict
 AnswerLabel = Literal["correct", "incomplete", "wrong", "right_refusal", "wrong_refusal"]
 CLAIM_VERDICTS: tuple[str, ...] = get_args(Verdict)
 ANSWER_LABELS: tuple[str, ...] = get_args(AnswerLabel)
+Cause = Literal[
+    "page_missing",
+    "not_retrieved",
+    "ranked_out",
+    "ignored",
+    "misread",
+    "pretraining",
+    "answer_was_right",
+]
+"""No page answers the question; one does but was not found; it was found but did not make it
+into the context; it was in the context and the model wrote past it; or misread it; the answer
+came from the model's memory; the answer was right and the user wrong."""
+CAUSES: tuple[str, ...] = get_args(Cause)
 MAX_NOTE_CHARACTERS = 4000
 
 
@@ -35,6 +48,9 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
         blind: whether the judge's verdict was hidden until the label was given.
         probability: that a judged item like this came to be labelled, in (0, 1]; labels chosen
             by what the judge said are weighed by its inverse.
+        drawn: whether it was chosen by chance, with that probability. What is looked at because
+            it is bad is not: it stays out of the judge's calibration.
+        cause: of a bad answer, one of `CAUSES`; "" where none is given.
     """
 
     trace_id: str
@@ -47,6 +63,8 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     machine_verdict: str | None = None
     blind: bool = False
     probability: float = 1.0
+    drawn: bool = True
+    cause: str = ""
 
 
 def parse_labels(items: Sequence[Any], labelled_at: datetime) -> list[Label]:
@@ -74,6 +92,10 @@ def _parse(number: int, item: Any, labelled_at: datetime) -> Label:
     allowed = CLAIM_VERDICTS if label.claim else ANSWER_LABELS
     if label.verdict not in ("", *allowed):
         raise MalformedPayload(f"label {number}: verdict must be one of {', '.join(allowed)}")
+    if label.cause and (label.claim or label.cause not in CAUSES):
+        raise MalformedPayload(
+            f"label {number}: cause must be one of {', '.join(CAUSES)}, of an answer, not a claim"
+        )
     for field in ("trace_id", "labeller"):
         if not getattr(label, field).strip():
             raise MalformedPayload(f"label {number}: {field} must not be empty")

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
+from collector.candidates import CandidateEvent
 from collector.labels import Label
 from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
 from collector.model_evaluation import EvalRecord
@@ -223,6 +224,10 @@ class Store(Protocol):
 
     async def write_labels(self, labels: Sequence[Label]) -> None:
         """Durably store labels of people; by trace, claim and labeller the latest counts."""
+        ...
+
+    async def write_candidate_events(self, events: Sequence[CandidateEvent]) -> None:
+        """Durably store what happened to golden candidates, unique by event_id."""
         ...
 
     async def save_state(self, name: str, version: int, body: bytes) -> None:

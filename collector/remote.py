@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -38,6 +39,8 @@ from collector.model_evaluation import EvalRecord
 from collector.telemetry import Metrics
 from collector.trace_files import bodies
 from collector.trace_files.encode import body_of_logs, body_of_spans
+from dashboards.candidate_states import CandidateState
+from dashboards.review.desk import Desk
 from dashboards.windows import Window
 from sinks.dead_letters import DeadLetter
 
@@ -86,7 +89,48 @@ async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> int:
     if (url := await _running_agent(resolved.config.data_dir)) is None:
         async with reports_of(resolved) as reports:
             return await reports.accept_labels(labels, datetime.now(UTC))
-    return await _handed_over(url, "labels", json.dumps(labels).encode())
+    return int((await _handed_over(url, "labels", json.dumps(labels).encode()))["stored"])
+
+
+async def reviewed(resolved: Resolved) -> list[CandidateState]:
+    """Return the golden candidates that people have touched in the review.
+
+    Raises:
+        DependencyError, UsageError: as for `report`.
+    """
+    if (url := await _running_agent(resolved.config.data_dir)) is None:
+        async with reports_of(resolved) as reports:
+            return await Desk(reports, resolved.config.review).reviewed()
+    found = await _got(url, "reviewed", {})
+    return msgspec.convert(found["candidates"], list[CandidateState])
+
+
+async def tell_exported(
+    resolved: Resolved, candidates: list[CandidateState], actor: str, file: str
+) -> None:
+    """Note that accepted candidates are in a golden file now.
+
+    Raises:
+        DependencyError: the agent or the store does not take it.
+    """
+    actions = {
+        one.candidate_id: {
+            "event": "exported",
+            "actor": actor,
+            "seen": one.version,
+            "file": file,
+        }
+        for one in candidates
+    }
+    if (url := await _running_agent(resolved.config.data_dir)) is None:
+        async with reports_of(resolved) as reports:
+            desk = Desk(reports, resolved.config.review)
+            for candidate_id, action in actions.items():
+                await desk.act(candidate_id, action, datetime.now(UTC))
+        return
+    for candidate_id, action in actions.items():
+        path = f"candidates/{quote(candidate_id, safe='')}/events"
+        await _handed_over(url, path, json.dumps(action).encode())
 
 
 async def send_evaluation(resolved: Resolved, record: EvalRecord) -> None:
@@ -110,8 +154,8 @@ async def send_evaluation(resolved: Resolved, record: EvalRecord) -> None:
     await _handed_over(url, "evaluations", msgspec.json.encode([known]))
 
 
-async def _handed_over(url: str, what: str, body: bytes) -> int:
-    """Post JSON to the agent's API; return how many items it stored."""
+async def _handed_over(url: str, what: str, body: bytes) -> dict[str, Any]:
+    """Post JSON to the agent's API; return its answer."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         try:
             headers = {"content-type": "application/json"}
@@ -123,7 +167,7 @@ async def _handed_over(url: str, what: str, body: bytes) -> int:
         raise MalformedPayload(found["error"])
     if answer.status_code != httpx.codes.OK:
         raise TransientDependencyError(f"the agent at {url} answered {answer.status_code}")
-    return int(found["stored"])
+    return dict(found)
 
 
 async def _running_agent(data_dir: Path) -> str | None:
@@ -144,9 +188,13 @@ async def _running_agent(data_dir: Path) -> str | None:
 
 async def _asked(url: str, name: str, window: Window, parameters: dict[str, Any]) -> Any:
     asked = {"since": window.since.isoformat(), "until": window.until.isoformat()}
+    return await _got(url, name, asked | parameters)
+
+
+async def _got(url: str, name: str, parameters: dict[str, Any]) -> Any:
     try:
         async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-            answer = await client.get(f"/api/{name}", params=asked | parameters)
+            answer = await client.get(f"/api/{name}", params=parameters)
         found = answer.json()
     except httpx.HTTPError as err:
         reason = str(err) or type(err).__name__

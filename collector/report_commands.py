@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -147,14 +148,34 @@ def golden_export(
     week: WeekOption = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
     *,
+    accepted_only: Annotated[
+        bool, typer.Option("--accepted-only", help="Only what people accepted in the review.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Add candidates to a golden file as drafts, leaving out questions it already has."""
-    from dashboards.candidates import golden_row
+    """Add what people accepted, and unreviewed candidates as drafts, to a golden file.
+
+    Questions it already has are left out, and so are those that people rejected or still edit.
+    """
+    from collector import remote
+    from dashboards.candidate_states import FRESH
+    from dashboards.candidates import golden_row, reviewed_row
     from sinks import golden_file
 
-    found = _candidates(to_read(config, data_dir), window_of("candidates", since, week), limit)
-    result = golden_file.append(file, [golden_row(candidate) for candidate in found])
+    read, window = to_read(config, data_dir), window_of("candidates", since, week)
+    touched = [one for one in run_async(remote.reviewed(read)) if one.state != FRESH]
+    accepted = [one for one in touched if one.state == "accepted"]
+    seen = {one.candidate_id for one in touched}
+    drafts = [] if accepted_only else _candidates(read, window, limit)
+    rows = [
+        *(reviewed_row(one) for one in accepted),
+        *(golden_row(draft) for draft in drafts if draft["id"] not in seen),
+    ]
+    result = golden_file.append(file, rows)
+    added = {row.id for row in result.added}
+    exported = [one for one in accepted if one.candidate_id in added]
+    if exported:
+        run_async(remote.tell_exported(read, exported, getpass.getuser(), file.name))
     if as_json:
         print_json(
             {
@@ -162,12 +183,16 @@ def golden_export(
                 "already_there": {one.row.id: one.same_as for one in result.duplicates},
             }
         )
-    elif not found:
+    elif not rows:
         print(f"{file}: no candidates in this window")
     elif not result.added:
-        print(f"{file}: nothing to add, all {len(found)} candidates are there already")
+        print(f"{file}: nothing to add, all {len(rows)} candidates are there already")
     else:
-        print(f"{file}: {len(result.added)} added, {len(result.duplicates)} already there")
+        drafted = len(result.added) - len(exported)
+        print(
+            f"{file}: {len(exported)} accepted added, {drafted} unreviewed added as drafts, "
+            f"{len(result.duplicates)} already there"
+        )
 
 
 def _candidates(resolved: Resolved, window: Window, limit: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from collector.redaction import redact
+from dashboards.candidate_states import CandidateState
 from sinks.golden_file import GoldenRow, normalised, same_question
 
 Row = Mapping[str, Any]
@@ -84,6 +85,22 @@ def golden_row(candidate: Row) -> GoldenRow:
         answerable=candidate["answerable"],
         trace_id=candidate["provenance"]["trace_id"],
         extra={"draft": True, "provenance": candidate["provenance"]},
+    )
+
+
+def reviewed_row(reviewed: CandidateState) -> GoldenRow:
+    """Return a candidate that people accepted as a row of a golden file, with its provenance."""
+    row = reviewed.row or {}
+    return GoldenRow(
+        id=reviewed.candidate_id,
+        question=row["question"],
+        segment=row["segment"],
+        reference_answer=row["reference_answer"],
+        gold_sources=row["gold_sources"],
+        quotes=row["quotes"],
+        answerable=row["answerable"],
+        trace_id=reviewed.trace_id,
+        extra={"provenance": {**reviewed.provenance, "accepted_by": reviewed.actor}},
     )
 
 

@@ -45,12 +45,12 @@ class Reports:
     """Reads the store and answers in plain data, and takes in what people say.
 
     Args:
-        store: where requests, judgements and signals are.
+        store: where requests, judgements and signals are; also for the review to write to.
         fingerprint: of the judge whose series is shown; two judges are never mixed.
     """
 
     def __init__(self, store: Store, fingerprint: str) -> None:
-        self._store = store
+        self.store = store
         self.fingerprint = fingerprint
 
     names = (
@@ -86,7 +86,7 @@ class Reports:
         Raises:
             DependencyError: it does not.
         """
-        await self._store.known([""])
+        await self.store.known([""])
 
     async def estimates(self, window: Window, segment: str = "") -> dict[str, Any]:
         """Return accounting and estimate per segment and over all.
@@ -99,11 +99,11 @@ class Reports:
         judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
         judges = {"scorer": SCORER, "since": window.since, "until": window.until}
         accounting, found, (calibration,), changes, labels = await asyncio.gather(
-            self._store.rows("accounting", asked),
+            self.store.rows("accounting", asked),
             self._sums(window, segment),
-            self._store.rows("calibrations", judge),
-            self._store.rows("judge_changes", judges),
-            self._store.rows("labelled_claims", {"fingerprint": self.fingerprint}),
+            self.store.rows("calibrations", judge),
+            self.store.rows("judge_changes", judges),
+            self.store.rows("labelled_claims", {"fingerprint": self.fingerprint}),
         )
         people = beside_people(labels)
         trust = {"trust": people.trust, "reason": people.reason}
@@ -126,8 +126,8 @@ class Reports:
     async def _sums(self, window: Window, segment: str) -> WindowSums:
         asked = self._parameters(window, segment) | {"scorer": SCORER}
         return WindowSums(
-            await self._store.rows("estimate_sums", asked),
-            await self._store.rows("conversation_sums", asked),
+            await self.store.rows("estimate_sums", asked),
+            await self.store.rows("conversation_sums", asked),
         )
 
     async def _add_wider(
@@ -150,24 +150,12 @@ class Reports:
 
     async def review(self, window: Window, segment: str = "", limit: int = 20) -> dict[str, Any]:
         """Return the worst conversations of a window, each once, with why it is here."""
-        parameters = self._parameters(window, segment)
-        ranked = await self._store.rows("worst", parameters | {"limit": limit})
+        ranked = await self.worst(window, segment, limit)
         turns = await asyncio.gather(
-            *(
-                self._store.rows(
-                    "conversation",
-                    {
-                        "conversation": row["conversation"],
-                        "worst": row["worst_trace_id"],
-                        "turns": SHOWN_TURNS,
-                        "fingerprint": self.fingerprint,
-                    },
-                )
-                for row in ranked
-            )
+            *(self.turns(row["conversation"], row["worst_trace_id"]) for row in ranked)
         )
         shown = [signal["signal_id"] for row in ranked for signal in row["signals"]]
-        comments = {s.signal_id: s.comment for s in await self._store.signals_with(shown)}
+        comments = {s.signal_id: s.comment for s in await self.store.signals_with(shown)}
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
@@ -178,10 +166,27 @@ class Reports:
             ],
         }
 
+    async def worst(self, window: Window, segment: str, limit: int) -> list[dict[str, Any]]:
+        """Return the rows of the query `worst`."""
+        asked = self._parameters(window, segment) | {"limit": limit}
+        return await self.store.rows("worst", asked)
+
+    async def turns(
+        self, conversation: str, worst: str, most: int = SHOWN_TURNS
+    ) -> list[dict[str, Any]]:
+        """Return the rows of the query `conversation`, those nearest to the worst request."""
+        asked = {
+            "conversation": conversation,
+            "worst": worst,
+            "turns": most,
+            "fingerprint": self.fingerprint,
+        }
+        return await self.store.rows("conversation", asked)
+
     async def calibration(self) -> dict[str, Any]:
         """Return how far the judge agrees with people, over all labels of its claims."""
         asked = {"fingerprint": self.fingerprint}
-        return calibration_of(self.fingerprint, await self._store.rows("labelled_claims", asked))
+        return calibration_of(self.fingerprint, await self.store.rows("labelled_claims", asked))
 
     async def trust(self) -> dict[str, str]:
         """Return whether the judge is trusted, `trust`, and why, `reason`."""
@@ -193,7 +198,7 @@ class Reports:
     ) -> dict[str, Any]:
         """Return claims for people to label, half of them flagged by the judge, verdicts hidden."""
         parameters = self._parameters(window, segment) | {"limit": limit}
-        return {"claims": to_label(await self._store.rows("claims_to_label", parameters))}
+        return {"claims": to_label(await self.store.rows("claims_to_label", parameters))}
 
     async def accept_labels(self, items: Sequence[Any], at: datetime) -> int:
         """Store labels of people, durably; return how many.
@@ -206,14 +211,14 @@ class Reports:
             "fingerprint": self.fingerprint,
             "trace_ids": sorted({label.trace_id for label in labels if label.claim}),
         }
-        said = await self._store.rows("machine_verdicts", asked)
-        await self._store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
+        said = await self.store.rows("machine_verdicts", asked)
+        await self.store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
         return len(labels)
 
     async def golden_answers(self, window: Window, attribute: str = ATTRIBUTE) -> dict[str, Any]:
         """Return the requests whose traces carry the id of a golden row, by that id."""
         asked = {"since": window.since, "until": window.until, "text": attribute}
-        rows = await self._store.rows("traces_with", asked)
+        rows = await self.store.rows("traces_with", asked)
         found = await asyncio.to_thread(answers_in, rows, attribute)
         return {"answers": storable(msgspec.to_builtins(found))}
 
@@ -227,7 +232,7 @@ class Reports:
             record = msgspec.convert(item, EvalRecord)
         except msgspec.ValidationError as err:
             raise MalformedPayload(f"the run cannot be read: {err}") from err
-        await self._store.write_evaluation(record, at)
+        await self.store.write_evaluation(record, at)
         return len(record.rows)
 
     async def design_effects(self, window: Window) -> dict[tuple[str, str], float]:
@@ -242,7 +247,7 @@ class Reports:
     async def known_segments(self, now: datetime) -> list[tuple[str, str]]:
         """Return (service, segment) of the traffic of the last week."""
         parameters = self._parameters(Window(now - timedelta(weeks=1), now), "")
-        rows = await self._store.rows("accounting", parameters | {"scorer": SCORER})
+        rows = await self.store.rows("accounting", parameters | {"scorer": SCORER})
         return [(row["service"], row["segment"]) for row in rows]
 
     async def signals(self, window: Window, segment: str = "") -> dict[str, Any]:
@@ -251,8 +256,8 @@ class Reports:
         Signals count by when they occurred, requests and conversations by when they started.
         """
         asked = {"since": window.since, "until": window.until}
-        counts = await self._store.rows("signals_summary", asked)
-        engagement = await self._store.rows("engagement", asked)
+        counts = await self.store.rows("signals_summary", asked)
+        engagement = await self.store.rows("engagement", asked)
         wanted = (
             [row for row in rows if segment in ("", row["segment"])]
             for rows in (counts, engagement)
@@ -266,7 +271,7 @@ class Reports:
     async def doctor(self, window: Window, segment: str = "") -> dict[str, Any]:
         """Return what the stored requests lack for being monitored, and how to get it."""
         asked = {"since": window.since, "until": window.until, "segment": segment}
-        return diagnose_rows(await self._store.rows("doctor", asked))
+        return diagnose_rows(await self.store.rows("doctor", asked))
 
     async def candidates(
         self, window: Window, segment: str = "", limit: int = 50

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from collector.labels import Cause
 from collector.model import Claim, RagRequest
 from scorers import diagnosis_online as online
 from scorers import diagnosis_rows as rows
-from scorers.diagnosis_rows import Cause, Diagnosis, Level
+from scorers.diagnosis_rows import Diagnosis, Level
 from scorers.lexical_text import fold, language, stems
 from scorers.refusal import is_refusal
 

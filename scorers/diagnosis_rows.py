@@ -7,18 +7,8 @@ from typing import Literal
 
 import msgspec
 
-Cause = Literal[
-    "page_missing",
-    "not_retrieved",
-    "ranked_out",
-    "ignored",
-    "misread",
-    "pretraining",
-    "answer_was_right",
-]
-"""No page answers the question; one does but was not found; it was found but did not make it
-into the context; it was in the context and the model wrote past it; or misread it; the answer
-came from the model's memory; the answer was right and the user wrong."""
+from collector.labels import Cause
+
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from clickhouse_connect.driver.client import Client
 
+from collector.candidates import CandidateEvent
 from collector.config import StoreConfig
 from collector.errors import PermanentDependencyError
 from collector.labels import Label
@@ -26,6 +27,7 @@ from collector.model_evaluation import EvalRecord
 from collector.ports import Known
 from collector.redaction import Content, storable_judgement, storable_signal
 from collector.telemetry import Metrics
+from sinks import candidates as candidate_rows
 from sinks import evaluation, lookups, signal_lookups, states
 from sinks import labels as label_rows
 from sinks import rows as r
@@ -166,6 +168,10 @@ class ClickHouseStore:
     async def write_labels(self, labels: Sequence[Label]) -> None:
         """See `Store.write_labels`."""
         await self._write(partial(label_rows.write, labels=labels))
+
+    async def write_candidate_events(self, events: Sequence[CandidateEvent]) -> None:
+        """See `Store.write_candidate_events`."""
+        await self._write(partial(candidate_rows.write, events=events))
 
     async def save_state(self, name: str, version: int, body: bytes) -> None:
         """See `Store.save_state`."""

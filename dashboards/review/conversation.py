@@ -55,7 +55,7 @@ def conversation_of(
         turns: its rows of the query `conversation`, oldest first.
         comments: of its signals, by their ids.
     """
-    shown = [_turn(row) for row in turns]
+    shown = [turn_of(row) for row in turns]
     worst = next((turn for turn in shown if turn["trace_id"] == ranked["worst_trace_id"]), None)
     return {
         "conversation_id": ranked["conversation"],
@@ -64,8 +64,8 @@ def conversation_of(
         "service": ranked["service"],
         "segment": ranked["segment"],
         "started_at": _iso(ranked["first_at"]),
-        "question": _cut(ranked["question"]),
-        "answer": _cut(ranked["answer"]),
+        "question": cut(ranked["question"]),
+        "answer": cut(ranked["answer"]),
         "score": worst["score"] if worst else None,
         "diagnosis": worst["diagnosis"] if worst else None,
         "worst_trace_id": ranked["worst_trace_id"],
@@ -73,7 +73,7 @@ def conversation_of(
         "turns": shown,
         "turns_left_out": turns[0]["turns_total"] - len(turns) if turns else 0,
         "signals": [
-            _signal(signal, comments.get(signal["signal_id"])) for signal in ranked["signals"]
+            signal_of(signal, comments.get(signal["signal_id"])) for signal in ranked["signals"]
         ],
         "signals_left_out": ranked["signals_total"] - len(ranked["signals"]),
     }
@@ -108,7 +108,12 @@ def _sureness(marks: list[Row]) -> str:
     return f" ({share}inferred, {shown}{', …' if len(sure) > 3 else ''})"
 
 
-def _turn(row: Row) -> dict[str, Any]:
+def turn_of(row: Row) -> dict[str, Any]:
+    """Return one request as the review shows it.
+
+    Args:
+        row: of the query `conversation`.
+    """
     claims = [dict(claim) for claim in row["claims"]]
     documents = [dict(document) for document in row["documents"]]
     diagnosis = diagnose_online(_request(row, documents), [Claim(**claim) for claim in claims])
@@ -116,8 +121,8 @@ def _turn(row: Row) -> dict[str, Any]:
     return {
         "trace_id": row["trace_id"],
         "started_at": _iso(row["started_at"]),
-        "question": _cut(row["question"]),
-        "answer": _cut(row["answer"]),
+        "question": cut(row["question"]),
+        "answer": cut(row["answer"]),
         "score": row["score"] if judged else None,
         "reason": None if judged else row["reason"] or row["ineligible"],
         "lexical_score": row["lexical_score"],
@@ -126,10 +131,11 @@ def _turn(row: Row) -> dict[str, Any]:
         "flags": list(row["flags"]),
         "citations": list(row["citations"]),
         "claims": claims,
-        "documents": [{**document, "text": _cut(document["text"])} for document in documents],
+        "documents": [{**document, "text": cut(document["text"])} for document in documents],
         "diagnosis": {
             "name": diagnosis.name,
             "cause": diagnosis.cause,
+            "possible": list(diagnosis.possible),
             "advice": diagnosis.what_to_do,
         },
     }
@@ -150,12 +156,14 @@ def _request(row: Row, documents: list[dict[str, Any]]) -> RagRequest:
     )
 
 
-def _signal(signal: Row, comment: str | None) -> dict[str, Any]:
-    shown = _cut(comment, _SHOWN_OF_COMMENT)
+def signal_of(signal: Row, comment: str | None) -> dict[str, Any]:
+    """Return one signal as the review shows it, its comment cut short."""
+    shown = cut(comment, _SHOWN_OF_COMMENT)
     return {**signal, "occurred_at": _iso(signal["occurred_at"]), "comment": shown}
 
 
-def _cut(text: str | None, length: int = _SHOWN_CHARACTERS) -> str | None:
+def cut(text: str | None, length: int = _SHOWN_CHARACTERS) -> str | None:
+    """Return a text as it is, or its beginning where it is longer than is shown."""
     return text if text is None or len(text) <= length else f"{text[:length]}…"
 
 

@@ -6,10 +6,12 @@
 -- Columns: `trace_id`, `claim`, `labeller`, `verdict` of the person, `machine` the judge's verdict
 -- (its current one, or the one it had when the label was given where the judgement is gone),
 -- `probability` that the claim came to be labelled; a row per claim and labeller, latest first.
--- Labels taken back and claims this judge has not listed are left out.
+-- Labels taken back, claims this judge has not listed, and claims that were looked at because they
+-- are bad and not drawn by chance are left out.
 WITH
 given AS (
-  SELECT trace_id, claim, labeller, labelled_at, verdict, fingerprint, machine_verdict, probability
+  SELECT trace_id, claim, labeller, labelled_at, verdict, fingerprint, machine_verdict, probability,
+    drawn
   FROM labels
   WHERE claim != ''
   ORDER BY labelled_at DESC
@@ -41,11 +43,12 @@ compared AS (
       given.fingerprint = {fingerprint:String}, ifNull(given.machine_verdict, ''),
       ''
     ) AS machine,
-    given.probability AS probability
+    given.probability AS probability,
+    given.drawn AS drawn
   FROM given
   LEFT JOIN judged ON given.trace_id = judged.trace_id AND given.claim = judged.claim
 )
 SELECT trace_id, claim, labeller, verdict, machine, probability
 FROM compared
-WHERE verdict != '' AND machine != ''
+WHERE verdict != '' AND machine != '' AND drawn
 ORDER BY labelled_at DESC, trace_id, claim, labeller

@@ -155,7 +155,7 @@ with_request AS (
   SELECT
     ranking.*,
     service, segment, model, started_at, question, answer, status, flags, error_stage, error_type,
-    citations, lexical_score,
+    citations, lexical_score, sampled, probability,
     {{ documents }} AS documents
   FROM requests
   INNER JOIN ranking ON requests.trace_id = ranking.worst_trace_id

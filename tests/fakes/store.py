@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from collector.candidates import CandidateEvent
 from collector.errors import DependencyError
 from collector.labels import Label
 from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
@@ -61,6 +62,7 @@ class MemoryStore:
         self.judgements: dict[tuple[str, str, str], Judgement] = {}
         self.signals: dict[str, Signal] = {}
         self.calibrations: list[Calibration] = []
+        self.candidate_events: dict[str, CandidateEvent] = {}
         self.labels: dict[tuple[str, str, str], Label] = {}
         self.evaluations: list[EvalRecord] = []
         self.states: dict[str, tuple[int, bytes]] = {}
@@ -146,6 +148,10 @@ class MemoryStore:
         """See `Store.write_labels`."""
         given = {(label.trace_id, label.claim, label.labeller): label for label in labels}
         self._write(lambda: self.labels.update(given))
+
+    async def write_candidate_events(self, events: Sequence[CandidateEvent]) -> None:
+        """See `Store.write_candidate_events`."""
+        self._write(lambda: self.candidate_events.update({e.event_id: e for e in events}))
 
     async def save_state(self, name: str, version: int, body: bytes) -> None:
         """See `Store.save_state`."""

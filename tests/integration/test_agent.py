@@ -178,7 +178,9 @@ def test_commands_answer_with_and_without_a_running_agent(tmp_path: Path) -> Non
         }
     assert export.returncode == 0, export.stderr
     count = len(json.loads(as_json.stdout)["already_there"])
-    assert export.stdout == f"{golden}: {count} added, 0 already there\n"
+    assert export.stdout == (
+        f"{golden}: 0 accepted added, {count} unreviewed added as drafts, 0 already there\n"
+    )
     assert again.stdout == f"{golden}: nothing to add, all {count} candidates are there already\n"
     assert json.loads(as_json.stdout)["added"] == []
     assert golden.read_text().startswith("# our questions\n- id: q1\n")

@@ -98,7 +98,7 @@ async def test_the_page_and_the_api_say_how_much_is_left_out(store: ClickHouseSt
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://agent", timeout=60
     ) as client:
-        page = await client.get("/", params=DAY)
+        page = await client.get("/conversation/endless", params=DAY)
         report = await client.get("/api/review", params=DAY)
 
     assert "35 more signals" in page.text

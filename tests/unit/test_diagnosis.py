@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
+from collector.labels import Cause
 from collector.model import Claim, Document, RagRequest, Stage
 from scorers.diagnosis import Evidence, Thresholds, diagnose, diagnose_online
-from scorers.diagnosis_rows import Cause
 
 # --- With gold -----------------------------------------------------------------------------------
 

@@ -1,0 +1,114 @@
+"""What a request to the review asks for, checked, and whether another web page sent it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from collector.plain import plain
+from dashboards.windows import Window, chosen, default_span
+
+WINDOW = ("since", "until", "week")
+_MAX_LIMIT = 500
+_SMALL = re.compile("[0-9]{1,9}")
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+
+
+def window_of(request: Request, report: str) -> Window:
+    """Return the window that is asked for.
+
+    Raises:
+        HTTPException: 400, starting with the name of the parameter at fault.
+    """
+    asked = {key: request.query_params.get(key) for key in WINDOW}
+    try:
+        return chosen(datetime.now(UTC), default_span(report), **asked)
+    except ValueError as err:
+        raise HTTPException(400, str(err)) from err
+
+
+def options_of(request: Request, allowed: set[str], name: str) -> dict[str, Any]:
+    """Return the parameters beside the window; `limit` as a number.
+
+    Args:
+        request: with its query.
+        allowed: parameters that are known, beside those of the window.
+        name: of what is asked for, for the error.
+
+    Raises:
+        HTTPException: 400, naming the parameter at fault.
+    """
+    options: dict[str, Any] = {}
+    for key, value in request.query_params.items():
+        if key in WINDOW:
+            continue
+        if key not in allowed:
+            raise HTTPException(400, f"{plain(key)[:60]}: {name} has none; {_known(allowed)}")
+        if key == "limit":
+            if not _SMALL.fullmatch(value) or not 1 <= int(value) <= _MAX_LIMIT:
+                raise HTTPException(400, f"limit: must be between 1 and {_MAX_LIMIT}")
+            options[key] = int(value)
+        else:
+            options[key] = value
+    return options
+
+
+def _known(allowed: set[str]) -> str:
+    return f"there are {', '.join((*WINDOW, *sorted(allowed)))}"
+
+
+def query_of(request: Request, names: tuple[str, ...]) -> str:
+    """Return those parameters that are given, as a query: the address of a list."""
+    given = [(name, request.query_params.get(name, "")) for name in (*WINDOW, *names)]
+    return urlencode([(name, value) for name, value in given if value])
+
+
+async def json_body(request: Request) -> Any:
+    """Decode a body that no other web page can have sent: a form cannot claim to be JSON.
+
+    Raises:
+        HTTPException: 415 or 413 or 400, and 403 for what another web page sent.
+    """
+    refuse_other_pages(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "content-type: must be application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_BODY_BYTES:
+            raise HTTPException(413, f"at most {_MAX_BODY_BYTES} bytes; send less at once")
+    try:
+        return json.loads(body)
+    except ValueError as err:
+        raise HTTPException(400, "the body is not JSON") from err
+
+
+async def json_array(request: Request) -> list[Any]:
+    """Decode the same; a single item is a list of one."""
+    items = await json_body(request)
+    return items if isinstance(items, list) else [items]
+
+
+def refuse_other_pages(request: Request) -> None:
+    """Refuse what a browser sent for a page of another site.
+
+    By `Sec-Fetch-Site` (Fetch Metadata, W3C) where the browser sends it, else by comparing
+    `Origin` with `Host`. Programs send neither.
+
+    Raises:
+        HTTPException: 403.
+    """
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None:
+        own = site in ("same-origin", "none")
+    else:
+        own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not own:
+        raise HTTPException(403, "origin: another web page may not change anything here")

@@ -1,0 +1,348 @@
+"""What people do in the weekly review: read the worst conversations, label, fill the golden set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from collector.candidates import CandidateEvent, parse_action
+from collector.config_review import ReviewConfig
+from collector.errors import Conflict, MalformedPayload, UsageError
+from dashboards.candidate_states import CandidateState, check, states_of
+from dashboards.candidates import candidate_of, reviewed_row
+from dashboards.reports import Reports
+from dashboards.review.conversation import signal_of, turn_of
+from dashboards.review.view import timeline, turns_of
+from dashboards.review.week import changes, listed, matching, progress
+from dashboards.windows import Window
+from sinks import golden_file
+
+Row = Mapping[str, Any]
+
+MOST_LISTED = 500
+"""Conversations of a week that are looked through, worst first."""
+_IDS_A_QUERY = 2_000
+_ORDERS_KEPT = 64
+_SOURCES_SHOWN = 12
+_SOURCES_SPAN = timedelta(weeks=4)
+_MOST_WORDS = 2_000
+
+
+class Desk:
+    """Reads for the pages and writes what people decide. One per process.
+
+    Args:
+        reports: where data come from; its store is written to.
+        config: of the review page.
+    """
+
+    def __init__(self, reports: Reports, config: ReviewConfig) -> None:
+        self.reports = reports
+        self.config = config
+        # Looking and writing is one step: of two people who are at the same, one is told so.
+        self._writing = asyncio.Lock()
+        self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+
+    async def week(
+        self,
+        window: Window,
+        *,
+        segment: str = "",
+        limit: int = 20,
+        words: str = "",
+        state: str = "",
+        key: str = "",
+    ) -> dict[str, Any]:
+        """Return the state of a window beside the one before it, and its worst conversations.
+
+        Args:
+            window: to look at.
+            segment: only this one; "" for all.
+            limit: most conversations listed.
+            words: only conversations that hold all of them; "" for all.
+            state: only conversations in it, see `week.STATES`; "" for all.
+            key: the list is remembered under, for `neighbours`.
+        """
+        before = Window(window.since - (window.until - window.since), window.since)
+        now, earlier, signals, signals_before, worst = await asyncio.gather(
+            self.reports.estimates(window, segment),
+            self.reports.estimates(before, segment),
+            self.reports.signals(window, segment),
+            self.reports.signals(before, segment),
+            self._listed(window, segment, limit, words, state),
+        )
+        self._remember(key, worst["conversations"])
+        return {
+            "since": window.since.isoformat(),
+            "until": window.until.isoformat(),
+            "estimates": now,
+            "before": earlier,
+            "signals": signals,
+            "signals_before": signals_before,
+            "changes": changes(now, earlier),
+            **worst,
+        }
+
+    async def _listed(
+        self, window: Window, segment: str, limit: int, words: str, state: str
+    ) -> dict[str, Any]:
+        most = MOST_LISTED if words or state else limit
+        rows = await self.reports.worst(window, segment, most)
+        said = await self._said([trace_id for row in rows for trace_id in row["trace_ids"]])
+        items = listed(rows, *said)
+        return {
+            "progress": progress(items[:limit]),
+            "conversations": matching(items, rows, words[:_MOST_WORDS], state)[:limit],
+        }
+
+    async def neighbours(
+        self, key: str, window: Window, segment: str, limit: int, words: str, state: str
+    ) -> list[dict[str, Any]]:
+        """Return the list as it was last shown under `key`, so that it stays while one works."""
+        if key not in self._orders:
+            worst = await self._listed(window, segment, limit, words, state)
+            self._remember(key, worst["conversations"])
+        return self._orders[key]
+
+    def _remember(self, key: str, items: list[dict[str, Any]]) -> None:
+        self._orders[key] = items
+        self._orders.move_to_end(key)
+        while len(self._orders) > _ORDERS_KEPT:
+            self._orders.popitem(last=False)
+
+    async def conversation(
+        self, name: str, *, reviewer: str = "", focus: str = "", blind: bool = False
+    ) -> dict[str, Any] | None:
+        """Return a conversation with what people said of it; None where it is not stored.
+
+        Args:
+            name: its id, or the trace id of a request without one.
+            reviewer: whose labels are their own.
+            focus: trace id of the turn to open.
+            blind: leave out what the judge says until the reviewer has labelled it.
+        """
+        rows = await self.reports.turns(name, focus)
+        if not rows:
+            return None
+        shown = [s for row in rows for s in (*row["signals"], *row["conversation_signals"])]
+        (labels, candidates), signals = await asyncio.gather(
+            self._said([row["trace_id"] for row in rows]),
+            self.reports.store.signals_with([signal["signal_id"] for signal in shown]),
+        )
+        comments = {signal.signal_id: signal.comment for signal in signals}
+        return {
+            "conversation_id": name,
+            "judge": self.reports.fingerprint,
+            "turns": turns_of(
+                rows, labels, candidates, reviewer=reviewer, focus=focus, blind=blind
+            ),
+            "turns_left_out": rows[0]["turns_total"] - len(rows),
+            "timeline": [
+                {
+                    **item,
+                    "at": item["at"].isoformat(),
+                    "signal": item["signal"]
+                    and signal_of(item["signal"], item["signal"]["comment"]),
+                }
+                for item in timeline(rows, comments)
+            ],
+        }
+
+    async def _said(self, trace_ids: Sequence[str]) -> tuple[list[Row], list[CandidateState]]:
+        """Return labels of the requests, and the candidates that came of them."""
+        labels: list[Row] = []
+        events: list[Row] = []
+        for start in range(0, len(trace_ids), _IDS_A_QUERY):
+            ids = list(trace_ids[start : start + _IDS_A_QUERY])
+            found, happened = await asyncio.gather(
+                self.reports.store.rows("labels_of", {"trace_ids": ids}),
+                self.reports.store.rows("candidate_events", {"ids": [], "trace_ids": ids}),
+            )
+            labels += found
+            events += happened
+        return labels, list(states_of(events).values())
+
+    async def request(self, trace_id: str) -> dict[str, Any] | None:
+        """Return everything that is stored of a request, as plain data."""
+        found = (await self.reports.store.requests([trace_id])).get(trace_id)
+        if found is None:
+            return None
+        plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, telemetry=b""))
+        del plain["telemetry"]
+        return plain
+
+    async def accept_labels(self, items: Sequence[Any], at: datetime) -> int:
+        """Store labels of people, durably; return how many.
+
+        An item may say what it replaces, `seen`: `labelled_at` of that person's label as it was
+        shown, null for none.
+
+        Raises:
+            MalformedPayload: nothing was stored; names the label and the field.
+            Conflict: nothing was stored; the same person labelled it in another place meanwhile.
+        """
+        async with self._writing:
+            asked = {str(i["trace_id"]) for i in items if isinstance(i, Mapping) and "seen" in i}
+            if asked:
+                found = await self.reports.store.rows("labels_of", {"trace_ids": sorted(asked)})
+                held = {(one["trace_id"], one["claim"], one["labeller"]): one for one in found}
+                items = [_beside(item, held) for item in items]
+            return await self.reports.accept_labels(items, at)
+
+    async def draft(self, trace_id: str) -> dict[str, Any] | None:
+        """Return the golden row that a request would make, and where its candidate stands.
+
+        None where the request is not stored or holds no question.
+        """
+        stored = (await self.reports.store.requests([trace_id])).get(trace_id)
+        if stored is None:
+            return None
+        name = stored.request.conversation_id or trace_id
+        rows = await self.reports.turns(name, trace_id, 1)
+        if not rows:
+            return None
+        turn = turn_of(rows[0])
+        signals = [*rows[0]["signals"], *rows[0]["conversation_signals"]]
+        about = {
+            "conversation_id": name,
+            "worst_trace_id": trace_id,
+            "segment": rows[0]["segment"],
+            "reasons": [],
+            "signals": signals,
+            "turns": [turn],
+        }
+        made = candidate_of(about, self.reports.fingerprint)
+        if made is None:
+            return None
+        return {
+            "made": made,
+            "turn": turn,
+            "conversation_id": name,
+            "candidate": await self.candidate(made["id"]),
+        }
+
+    async def candidate(self, candidate_id: str) -> CandidateState:
+        """Return where a candidate stands; one that nobody touched is unreviewed."""
+        asked = {"ids": [candidate_id], "trace_ids": []}
+        events = await self.reports.store.rows("candidate_events", asked)
+        return states_of(events).get(candidate_id) or CandidateState(candidate_id=candidate_id)
+
+    async def reviewed(self) -> list[CandidateState]:
+        """Return all candidates that people have touched."""
+        events = await self.reports.store.rows("candidate_events", {"ids": [], "trace_ids": []})
+        return list(states_of(events).values())
+
+    async def act(self, candidate_id: str, item: Any, at: datetime) -> CandidateState:
+        """Do something to a candidate, durably; return where it stands then.
+
+        Raises:
+            MalformedPayload: it cannot be done; names the field and the cure.
+            Conflict: somebody did something that whoever acts has not seen.
+        """
+        action = parse_action(item)
+        async with self._writing:
+            now = await self.candidate(candidate_id)
+            check(action, now)
+            trace_id = now.trace_id or action.trace_id
+            payload: dict[str, Any] = {}
+            if action.row is not None:
+                payload["row"] = msgspec.to_builtins(action.row)
+            if action.file is not None:
+                payload["file"] = action.file
+            if not now.version:
+                payload["provenance"] = await self._provenance(candidate_id, trace_id)
+            event = CandidateEvent(
+                candidate_id=candidate_id,
+                happened_at=at,
+                event_id=uuid4().hex,
+                event=action.event,
+                actor=action.actor.strip(),
+                trace_id=trace_id,
+                payload=payload,
+            )
+            await self.reports.store.write_candidate_events([event])
+            return await self.candidate(candidate_id)
+
+    async def _provenance(self, candidate_id: str, trace_id: str | None) -> dict[str, Any]:
+        found = await self.draft(trace_id) if trace_id else None
+        if found is None or found["made"]["id"] != candidate_id:
+            raise MalformedPayload("trace_id: must be that of the request the question comes from")
+        provenance: dict[str, Any] = found["made"]["provenance"]
+        return provenance
+
+    async def similar(self, question: str) -> list[dict[str, Any]]:
+        """Return golden rows that ask nearly the same; [] without a golden file.
+
+        Raises:
+            UsageError: the golden file cannot be read.
+        """
+        path = self.config.golden_file
+        if path is None or not path.exists():
+            return []
+        rows = await asyncio.to_thread(golden_file.load, path)
+        return [
+            {
+                "id": one.row.id,
+                "question": one.row.question,
+                "score": one.score,
+                "same": one.same,
+            }
+            for one in golden_file.similar(question[:_MOST_WORDS], rows)
+        ]
+
+    async def sources(self, words: str, now: datetime) -> list[dict[str, Any]]:
+        """Return pages of the last four weeks whose id or title holds the words."""
+        asked = {
+            "since": now - _SOURCES_SPAN,
+            "until": now,
+            "words": words[:_MOST_WORDS],
+            "limit": _SOURCES_SHOWN,
+        }
+        return await self.reports.store.rows("sources", asked)
+
+    async def export(self, actor: str, at: datetime) -> dict[str, Any]:
+        """Add what is accepted to the golden file; return ids `added` and `already_there`.
+
+        Raises:
+            UsageError: there is no golden file, or it cannot be read or written.
+        """
+        path = self.config.golden_file
+        if path is None:
+            raise UsageError(["review.golden_file: name the file to add to in the configuration"])
+        accepted = [one for one in await self.reviewed() if one.state == "accepted"]
+        rows = [reviewed_row(one) for one in accepted]
+        result = await asyncio.to_thread(golden_file.append, path, rows)
+        by_id = {one.candidate_id: one for one in accepted}
+        for row in result.added:
+            done = {"event": "exported", "actor": actor, "seen": by_id[row.id].version}
+            await self.act(row.id, {**done, "file": path.name}, at)
+        return {
+            "file": str(path),
+            "added": [row.id for row in result.added],
+            "already_there": {one.row.id: one.same_as for one in result.duplicates},
+        }
+
+
+def _beside(item: Any, held: Mapping[tuple[str, str, str], Row]) -> Any:
+    """Check one label against the one it replaces; a claim once drawn by chance stays so."""
+    if not isinstance(item, Mapping) or "seen" not in item:
+        return item
+    key = (str(item.get("trace_id")), item.get("claim") or "", str(item.get("labeller")))
+    old = held.get(key)
+    if old is not None and not (old["verdict"] or old["cause"] or old["note"]):
+        old = None  # taken back
+    if (old["labelled_at"].isoformat() if old else None) != item["seen"]:
+        did = "labelled this" if old else "took this label back"
+        raise Conflict(
+            f"{key[2]} {did} in another window meanwhile; nothing was saved. "
+            "Look at it as it is now, then decide again."
+        )
+    if old is not None and old["drawn"]:
+        return {**item, "drawn": True, "probability": old["probability"]}
+    return item

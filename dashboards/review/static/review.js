@@ -1,0 +1,407 @@
+// The review page: keys, labels, undo, the editor of golden rows. Everything it shows comes from
+// the server as escaped HTML or goes in as text; after each step the changed parts are fetched anew.
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// --- Who works, and telling them ---------------------------------------------------------
+
+const who = $("#reviewer");
+
+who.form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  who.blur();
+});
+who.addEventListener("change", () => {
+  const name = encodeURIComponent(who.value.trim());
+  document.cookie = `reviewer=${name}; path=/; max-age=31536000; samesite=strict`;
+  refresh();
+});
+
+function reviewer() {
+  const name = who.value.trim();
+  if (!name) {
+    who.focus();
+    throw new Error("Say who you are first: your name goes with what you decide.");
+  }
+  return name;
+}
+
+function tell(text) {
+  $("#alarm").replaceChildren();
+  $("#told").textContent = text;
+  clearTimeout(tell.timer);
+  tell.timer = setTimeout(() => ($("#told").textContent = ""), 4000);
+}
+
+function alarm(text, ...buttons) {
+  $("#told").textContent = "";
+  const close = button("Close", () => $("#alarm").replaceChildren());
+  $("#alarm").replaceChildren(text, document.createElement("br"), ...buttons, close);
+}
+
+function button(text, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.addEventListener("click", act);
+  return made;
+}
+
+// --- The server --------------------------------------------------------------------------
+
+async function send(path, body) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return read(answer);
+}
+
+async function read(answer) {
+  const found = await answer.json();
+  if (answer.ok) return found;
+  throw Object.assign(new Error(found.error), { status: answer.status });
+}
+
+const get = async (path) => read(await fetch(path));
+
+// Put in the parts of the page that changed; what is being typed, open or focused stays.
+async function refresh() {
+  const text = await (await fetch(location.href)).text();
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  const focused = document.activeElement?.id;
+  for (const old of $$("[data-part]")) {
+    const now = fresh.getElementById(old.id);
+    if (!now || now.outerHTML === old.dataset.html) continue;
+    const open = $$("details[open]", old).map((one) => one.id);
+    const typed = $$("textarea", old).filter((one) => one.value !== one.defaultValue);
+    now.dataset.html = now.outerHTML;
+    old.replaceWith(now);
+    for (const one of $$("details", now)) one.open = open.includes(one.id);
+    for (const one of typed) document.getElementById(one.id).value = one.value;
+  }
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+// One step at a time, so that two quick keys do not run into each other.
+let busy = Promise.resolve();
+function step(work) {
+  busy = busy.then(work).catch((error) => {
+    alarm(error.message);
+    if (error.status === 409) return refresh();
+  });
+  return busy;
+}
+
+// --- Undo --------------------------------------------------------------------------------
+
+const done = {
+  all: () => JSON.parse(sessionStorage.getItem("done") ?? "[]"),
+  keep: (steps) => sessionStorage.setItem("done", JSON.stringify(steps.slice(-100))),
+  add: (path, body, what) => done.keep([...done.all(), { path, body, what }]),
+};
+
+const undo = () =>
+  step(async () => {
+    const steps = done.all();
+    const last = steps.pop();
+    if (!last) return tell("There is nothing to take back.");
+    await send(last.path, last.body);
+    done.keep(steps);
+    await refresh();
+    tell(`Taken back: ${last.what}`);
+  });
+
+// --- Labels ------------------------------------------------------------------------------
+
+const isBlind = () => new URLSearchParams(location.search).get("blind") === "1";
+
+function label(place, given, was, what) {
+  const item = {
+    trace_id: place.dataset.trace,
+    claim: place.dataset.text ?? "",
+    labeller: reviewer(),
+    drawn: false,
+    blind: isBlind(),
+  };
+  return step(async () => {
+    await send("/api/labels", { ...item, ...given, seen: place.dataset.seen || null });
+    done.add("/api/labels", { ...item, ...was }, what);
+    await refresh();
+    tell(`Saved: ${what}`);
+  });
+}
+
+function labelClaim(claim, verdict) {
+  const place = $(".verdicts", claim);
+  if (!place) return;
+  const was = place.dataset.was;
+  const words = verdict.replace("_", " ").toLowerCase();
+  if (was === verdict) return label(place, { verdict: "" }, { verdict: was }, "no verdict");
+  return label(place, { verdict }, { verdict: was }, `claim ${claim.dataset.claim} ${words}`);
+}
+
+function labelAnswer(place, changes, what) {
+  const { verdict, cause, note } = place.dataset;
+  const was = { verdict, cause, note: note || null };
+  const cause_now = $("[data-cause]", place).value;
+  const now = { verdict, cause: cause_now, note: $("[data-note]", place).value || null };
+  return label(place, { ...now, ...changes }, was, what);
+}
+
+function answer(place, verdict) {
+  const same = place.dataset.verdict === verdict;
+  const what = same ? "no verdict on the answer" : `answer ${verdict.replace("_", " ")}`;
+  return labelAnswer(place, { verdict: same ? "" : verdict }, what);
+}
+
+// --- Evidence ----------------------------------------------------------------------------
+
+function light(claim) {
+  for (const one of $$("mark.lit")) one.classList.remove("lit");
+  if (!claim) return;
+  const marks = $$(`#${claim.dataset.turn}-documents mark`).filter((mark) =>
+    mark.dataset.claims.split(" ").includes(claim.dataset.claim),
+  );
+  for (const mark of marks) {
+    mark.classList.add("lit");
+    mark.closest("details").open = true;
+  }
+  const first = marks[0];
+  const column = first?.closest(".documents");
+  if (column && column.scrollHeight > column.clientHeight) {
+    column.scrollTop += first.getBoundingClientRect().top - column.getBoundingClientRect().top - 90;
+  }
+}
+
+function reveal(id) {
+  const found = document.getElementById(id);
+  for (let one = found; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+  return found;
+}
+
+document.addEventListener("mouseover", (event) => {
+  const claim = event.target.closest(".claim");
+  if (claim) light(claim);
+});
+document.addEventListener("focusin", (event) => light(event.target.closest(".claim")));
+
+// --- The mouse ---------------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const hit = event.target.closest("button, a");
+  if (!hit) return;
+  attempt(() => {
+    const { label: verdict, answer: said, act, document: id, source } = hit.dataset;
+    if (verdict) labelClaim(hit.closest(".claim"), verdict);
+    else if (said) answer(hit.closest(".label"), said);
+    else if (act === "note") labelAnswer(hit.closest(".label"), {}, "cause and note");
+    else if (act === "export") exportAccepted();
+    else if (id) reveal(id);
+    else if (source) addLine($("#sources"), source);
+    else if ("quote" in hit.dataset) addLine($("#quotes"), selected());
+    else if (hit.id === "help-open") $("#help").showModal();
+  });
+});
+
+function attempt(act) {
+  try {
+    act();
+  } catch (error) {
+    alarm(error.message);
+  }
+}
+
+const selected = () => {
+  const text = getSelection().toString().trim();
+  if (!text) throw new Error("Select some text of the document first.");
+  return text.replace(/\s+/g, " ");
+};
+
+const exportAccepted = () => {
+  const actor = reviewer();
+  return step(async () => {
+    const found = await send("/api/export", { actor });
+    await refresh();
+    const there = Object.keys(found.already_there).length;
+    tell(`${found.added.length} added to the golden file${there ? `, ${there} were there already` : ""}.`);
+  });
+};
+
+// --- Keys --------------------------------------------------------------------------------
+
+const steps = () => $$("[data-step]").filter((one) => one.checkVisibility());
+const claimHere = () => document.activeElement?.closest(".claim");
+const turnHere = () => document.activeElement?.closest(".turn") ?? $(".turn[open]");
+const labelHere = () => turnHere() && $(".label", turnHere());
+
+function walk(by) {
+  const all = steps();
+  const at = all.findIndex((one) => one === document.activeElement || one.contains(document.activeElement));
+  const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by];
+  to?.focus({ preventScroll: true });
+  to?.scrollIntoView({ block: "nearest" });
+}
+
+const follow = (selector) => $(selector)?.click();
+const onClaim = (verdict) => () => {
+  const claim = claimHere();
+  if (!claim) return tell("Go to a claim first, with j and k.");
+  const said = verdict ?? $(".verdicts", claim)?.dataset.judge;
+  if (!said) return tell("The judge's verdict is hidden.");
+  labelClaim(claim, said);
+};
+const onAnswer = (verdict) => () => labelHere() && answer(labelHere(), verdict);
+
+const keys = {
+  j: () => walk(1),
+  k: () => walk(-1),
+  J: () => follow("[rel=next]"),
+  K: () => follow("[rel=prev]"),
+  y: onClaim(),
+  s: onClaim("SUPPORTED"),
+  c: onClaim("CONTRADICTED"),
+  n: onClaim("NOT_FOUND"),
+  a: onAnswer("correct"),
+  i: onAnswer("incomplete"),
+  w: onAnswer("wrong"),
+  r: onAnswer("right_refusal"),
+  R: onAnswer("wrong_refusal"),
+  m: () => labelHere() && $("[data-cause]", labelHere()).focus(),
+  g: () => labelHere() && $("[data-promote]", labelHere()).click(),
+  u: undo,
+  b: () => follow("#blind"),
+  "/": () => ($("#search") ?? $("#find"))?.focus(),
+  "?": () => $("#help").showModal(),
+  Backspace: () => follow("#back"),
+};
+
+document.addEventListener("keydown", (event) => {
+  const field = event.target.closest("input, textarea, select");
+  if (field && event.key === "Escape") {
+    (field.closest("[data-step]") ?? $("#main")).focus();
+  } else if (field?.matches("[data-note]") && event.key === "Enter" && event.ctrlKey) {
+    attempt(() => labelAnswer(field.closest(".label"), {}, "cause and note"));
+  } else if (!field && !$("dialog[open]") && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    attempt(act);
+  }
+});
+
+// --- The editor of golden rows -----------------------------------------------------------
+
+const golden = $("#golden");
+
+function addLine(area, text) {
+  const lines = linesOf(area);
+  if (!lines.includes(text)) area.value = [...lines, text].join("\n");
+  tell("Added.");
+}
+
+function linesOf(area) {
+  return area.value.split("\n").map((line) => line.trim()).filter(Boolean);
+}
+
+const rowOf = (form) => ({
+  question: form.elements.question.value,
+  reference_answer: form.elements.reference_answer.value.trim() || null,
+  gold_sources: linesOf(form.elements.gold_sources),
+  quotes: linesOf(form.elements.quotes),
+  segment: form.elements.segment.value.trim() || null,
+  answerable: form.elements.answerable.checked,
+});
+
+async function decide(event) {
+  const path = `/api/candidates/${encodeURIComponent(golden.dataset.id)}`;
+  const actor = reviewer();
+  const row = event === "undone" ? null : rowOf(golden);
+  const body = { event, actor, seen: Number(golden.dataset.version), trace_id: golden.dataset.trace, row };
+  try {
+    const now = await send(`${path}/events`, body);
+    if (event !== "undone") {
+      done.add(`${path}/events`, { event: "undone", actor, seen: now.version }, `golden row ${event}`);
+    }
+    sessionStorage.setItem("tell", event === "undone" ? "Taken back." : `Golden row ${event}.`);
+    location.assign(event === "undone" ? location.href : $("#back").href);
+  } catch (error) {
+    if (error.status !== 409) throw error;
+    const mine = button("Save mine over it", () =>
+      attemptLater(async () => {
+        golden.dataset.version = (await get(path)).version;
+        await decide(event);
+      }),
+    );
+    alarm(error.message, button("Show theirs", () => location.reload()), mine);
+  }
+}
+
+const attemptLater = (work) => work().catch((error) => alarm(error.message));
+
+// Call `work` once nothing was typed for a moment; an answer that comes late is dropped.
+function typing(field, work) {
+  let timer;
+  let turn = 0;
+  const now = async () => {
+    const mine = ++turn;
+    const show = await work(field.value.trim()).catch((error) => () => alarm(error.message));
+    if (mine === turn) show();
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, 250);
+  });
+  return now;
+}
+
+function list(items) {
+  const made = document.createElement("ul");
+  for (const parts of items) {
+    const line = document.createElement("li");
+    line.dir = "auto";
+    line.append(...parts);
+    made.append(line);
+  }
+  return made;
+}
+
+if (golden) {
+  golden.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attemptLater(() => decide(event.submitter.value));
+  });
+  golden.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.ctrlKey) golden.requestSubmit($("[value=accepted]", golden));
+    if (event.key === "Enter" && event.target.id === "find") event.preventDefault();
+  });
+  const near = typing($("#question"), async (question) => {
+    const { similar } = await get(`/api/similar?${new URLSearchParams({ question })}`);
+    const lines = similar.map((one) => [
+      `${one.same ? "Asked already" : `${one.score} % alike`}: ${one.question} (${one.id})`,
+    ]);
+    return () => lines.length && $("#similar").replaceChildren(list(lines));
+  });
+  near();
+  typing($("#find"), async (q) => {
+    if (!q) return () => $("#found").replaceChildren();
+    const { sources } = await get(`/api/sources?${new URLSearchParams({ q })}`);
+    const lines = sources.map((one) => [
+      button(`Add ${one.id}`, () => addLine($("#sources"), one.id)),
+      ` ${one.title === one.id ? "" : one.title}`,
+    ]);
+    return () => $("#found").replaceChildren(lines.length ? list(lines) : "No page found.");
+  });
+}
+
+// --- On arrival --------------------------------------------------------------------------
+
+const waiting = sessionStorage.getItem("tell");
+if (waiting) {
+  sessionStorage.removeItem("tell");
+  tell(waiting);
+}
+for (const one of $$("[data-part]")) one.dataset.html = one.outerHTML;
+if (location.hash) reveal(location.hash.slice(1));

@@ -1,0 +1,147 @@
+"""The week view as plain data: the worst list with states, progress, and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dashboards.candidate_states import DECIDED, CandidateState
+from dashboards.review.conversation import cut, reasons
+
+Row = Mapping[str, Any]
+
+STATES = ("open", "labelled", "draft", "accepted", "rejected", "exported")
+"""How far people are with a conversation."""
+_QUESTION_CHARACTERS = 300
+_VOLUME_CHANGE = 0.2
+"""Share by which the number of requests has to change to be worth a line."""
+
+
+def listed(
+    ranked: Iterable[Row], labels: Iterable[Row], candidates: Iterable[CandidateState]
+) -> list[dict[str, Any]]:
+    """Return the worst conversations, worst first, each with why it is here and its state.
+
+    Args:
+        ranked: rows of the query `worst`.
+        labels: rows of the query `labels_of`, of their requests.
+        candidates: that came of their requests.
+    """
+    said: dict[str, set[str]] = {}
+    for label in labels:
+        if not label["claim"] and label["verdict"]:
+            said.setdefault(label["trace_id"], set()).add(label["labeller"])
+    promoted = {c.trace_id: c for c in candidates}
+    return [
+        _item(
+            row,
+            {name for trace_id in row["trace_ids"] for name in said.get(trace_id, ())},
+            [promoted[trace_id] for trace_id in row["trace_ids"] if trace_id in promoted],
+        )
+        for row in ranked
+    ]
+
+
+def _item(row: Row, labellers: set[str], candidates: list[CandidateState]) -> dict[str, Any]:
+    return {
+        "conversation_id": row["conversation"],
+        "worst_trace_id": row["worst_trace_id"],
+        "question": cut(row["question"], _QUESTION_CHARACTERS),
+        "reasons": reasons(row),
+        "badness": float(row["badness"]),
+        "segment": row["segment"] or "unknown",
+        "started_at": row["first_at"].isoformat(),
+        "requests": int(row["requests"]),
+        "signals": int(row["signals_total"]),
+        "stands_for": round(1.0 / row["probability"], 1) if row["sampled"] else None,
+        "state": _state(labellers, candidates),
+        "labellers": sorted(labellers),
+    }
+
+
+def _state(labellers: set[str], candidates: Sequence[CandidateState]) -> str:
+    found = {candidate.state for candidate in candidates}
+    for state in ("exported", "accepted", "rejected"):
+        if state in found:
+            return state
+    if found & {"proposed", "edited"}:
+        return "draft"
+    return "labelled" if labellers else "open"
+
+
+def is_done(item: Row) -> bool:
+    """Whether somebody said what the answer was like, or decided on the candidate."""
+    return bool(item["labellers"]) or item["state"] in DECIDED
+
+
+def progress(items: Sequence[Row]) -> dict[str, int]:
+    """Return how many conversations of the list are done, and how many there are."""
+    return {"done": sum(map(is_done, items)), "all": len(items)}
+
+
+def matching(items: Iterable[Row], texts: Iterable[Row], words: str, state: str) -> list[Any]:
+    """Return the conversations that hold all of the words and are in a state; "" for any.
+
+    Args:
+        items: as returned by `listed`.
+        texts: the rows they were made of.
+        words: looked for in questions and answers and ids, without regard to case.
+        state: one of `STATES`.
+    """
+    wanted = words.casefold().split()
+    return [
+        item
+        for item, row in zip(items, texts, strict=True)
+        if state in ("", item["state"]) and all(word in _searched(row) for word in wanted)
+    ]
+
+
+def _searched(row: Row) -> str:
+    ids = [row["conversation"], *row["trace_ids"]]
+    texts = [*row["questions"], row["answer"], row["segment"], *ids]
+    return " ".join(text for text in texts if text).casefold()
+
+
+def changes(now: Row, before: Row) -> list[str]:
+    """Say what is different from the window before, one line each.
+
+    A segment is named only where both intervals are known and do not meet, so that chance is
+    rarely told as news.
+
+    Args:
+        now: as returned by `Reports.estimates`.
+        before: the same of the window before.
+    """
+    earlier = {row["segment"]: row for row in before["segments"]}
+    lines = [
+        line
+        for row in now["segments"]
+        if row["segment"] in earlier
+        and (line := _moved(row["segment"], row, earlier[row["segment"]]))
+    ]
+    if line := _moved("all segments", now["total"], before["total"]):
+        lines.insert(0, line)
+    known = {row["segment"] for row in now["segments"]}
+    if before["total"]["requests"]:
+        lines += [f"{name}: new this time" for name in sorted(known - earlier.keys())]
+        lines += [f"{name}: no requests this time" for name in sorted(earlier.keys() - known)]
+    lines += [
+        f"another judge since {change['at'][:16].replace('T', ' ')} UTC: {change['fingerprint']}"
+        for change in now["judge_changes"]
+    ]
+    return lines + _volume(now["total"]["requests"], before["total"]["requests"])
+
+
+def _moved(name: str, now: Row, before: Row) -> str | None:
+    if None in (now["estimate"], now["low"], before["estimate"], before["low"]):
+        return None
+    if now["low"] <= before["high"] and before["low"] <= now["high"]:
+        return None
+    word = "rose" if now["estimate"] > before["estimate"] else "fell"
+    return f"{name}: {word} from {before['estimate']:.3f} to {now['estimate']:.3f}"
+
+
+def _volume(now: int, before: int) -> list[str]:
+    if not before or abs(now - before) < _VOLUME_CHANGE * before:
+        return []
+    return [f"requests: {now} after {before}"]
