@@ -52,13 +52,12 @@ from collector.ports import (
     Journal,
     Known,
     Position,
-    Record,
     Store,
 )
 from collector.reading import Reader, Taken
 from collector.redaction import storable_request
 from collector.segments import Segmenter
-from collector.set_aside import SetAside, log_fault
+from collector.set_aside import SetAside, letter_of, log_fault
 from collector.signals import signal_entries
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
@@ -251,7 +250,7 @@ class Processor:
         known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
         built, faulty = await asyncio.to_thread(self._build, closed, known)
         await self._set_aside(
-            [_letter(trace.trace_id, otlp.encode_trace(trace)) for trace in faulty],
+            [letter_of(trace.trace_id, otlp.encode_trace(trace)) for trace in faulty],
             "internal",
             patiently,
         )
@@ -310,6 +309,13 @@ class Processor:
                 self._metrics.traces_ignored.labels(outcome.reason).inc()
         return built, faulty
 
+    def _note_version(self, service: str | None, trace: Trace) -> None:
+        for span in trace.spans:
+            version = span.resource.get("service.version")
+            if isinstance(version, str) and span.resource.get("service.name") == service:
+                self._accounting.deployed(service, version, self._clock.now())
+                return
+
     def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
         if known is not None and known.telemetry:
             trace = otlp.merge_traces(trace, otlp.decode_trace(known.telemetry))
@@ -320,6 +326,7 @@ class Processor:
             return request
         if request.service in self._config.ignore_services:
             return NotARequest(reason="ignored_service")
+        self._note_version(request.service, trace)
         request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
         local = self._score(request)
         if known is not None:
@@ -364,7 +371,7 @@ class Processor:
             refused = [row for row in rows if not await self._accepts(row, patiently)]
             if len(refused) == len(rows):
                 raise  # not the fault of one row: stop before the journal is drained for nothing
-            letters = [_letter(row.request.trace_id, row.telemetry) for row in refused]
+            letters = [letter_of(row.request.trace_id, row.telemetry) for row in refused]
             await self._set_aside(letters, "store_refused", patiently)
             return {row.request.trace_id for row in refused}
         return set()
@@ -392,11 +399,6 @@ class Processor:
         self._metrics.loop_timestamp.labels("finish").set(self._clock.now().timestamp())
         self._metrics.open_traces.set(len(self._assembler))
         self._metrics.open_bytes.set(self._assembler.open_bytes)
-
-
-def _letter(trace_id: str, telemetry: bytes) -> Record:
-    """Return a dead letter of a trace; as a whole it came from no single position."""
-    return Record(Position(0, 0), "trace", trace_id, telemetry, 0.0)
 
 
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:

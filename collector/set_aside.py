@@ -8,7 +8,7 @@ from typing import Literal
 
 import structlog
 
-from collector.ports import DeadLetters, Record
+from collector.ports import DeadLetters, Position, Record
 from collector.telemetry import Metrics
 from collector.timing import Patience
 
@@ -33,6 +33,11 @@ class SetAside:
         for record in records:
             await patiently(asyncio.to_thread, self._letters.append, record, reason)
             self._metrics.dead_letters.labels(reason).inc()
+
+
+def letter_of(trace_id: str, telemetry: bytes) -> Record:
+    """Return the record of a whole trace, which came from no single position."""
+    return Record(Position(0, 0), "trace", trace_id, telemetry, 0.0)
 
 
 def log_fault(event: str, error: Exception, **ids: str) -> None:
