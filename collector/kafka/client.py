@@ -13,7 +13,9 @@ from kafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     InvalidReplicationFactorError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
     PolicyViolationError,
     SaslAuthenticationFailedError,
     TopicAlreadyExistsError,
@@ -29,12 +31,16 @@ FETCH_BYTES = 32 * 1024 * 1024
 ENVELOPE_BYTES = 64 * 1024
 """Room in a message for what is not its body: key, headers, framing."""
 
+_COMPRESSES = 4
+"""How much smaller text gets, at the least: our own records may be larger than any body."""
+
 _BATCH_BYTES = 1024 * 1024
 _CONNECT_MS = 5_000
 _REQUEST_MS = 5_000
 _DELIVERY_MS = 10_000
 _METADATA_MS = 30_000
 
+_SILENT = (KafkaTimeoutError, KafkaConnectionError)
 _LOGIN_REFUSED = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _NOT_ALLOWED = (
     AuthorizationError,
@@ -89,7 +95,8 @@ class Brokers:
                 compression_type="zstd",
                 batch_size=_BATCH_BYTES,
                 linger_ms=5,
-                max_request_size=max_body_bytes + ENVELOPE_BYTES,
+                # Before compression; after it the topic's own bound counts.
+                max_request_size=_COMPRESSES * max_body_bytes + ENVELOPE_BYTES,
                 max_block_ms=_REQUEST_MS,
                 delivery_timeout_ms=_DELIVERY_MS,
             )
@@ -207,4 +214,6 @@ class Brokers:
             return PermanentDependencyError(
                 f"{name}a policy of the brokers forbids its settings; make it yourself"
             )
+        if isinstance(err, _SILENT):
+            return TransientDependencyError(f"{name}no answer in time; are address and TLS right?")
         return TransientDependencyError(f"{name}{type(err).__name__}")

@@ -119,7 +119,7 @@ async def test_records_of_the_largest_body_go_through(open_journal: Open) -> Non
 async def test_a_record_too_large_for_its_topic_fails_with_the_cure(open_journal: Open) -> None:
     journal = await open_journal()
     with pytest.raises(TransientDependencyError, match=r"max\.message\.bytes"):
-        await journal.append([Entry(SIGNALS, "signals", "s", bytes(9 * MIB))])
+        await journal.append([Entry(SIGNALS, "signals", "s", bytes(40 * MIB))])
     await journal.append([Entry(SIGNALS, "signals", "s", b"fits")])
 
 

@@ -70,6 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
             asked |= _form(body)
             body = b""
         query = asked.get("query")
+        if query is None and body.startswith(b"INSERT "):  # its data follow in the next line
+            statement, _, body = body.partition(b"\n")
+            query = statement.decode()
         sql, data = (query, body) if query is not None else (body.decode(), b"")
         parameters = {key[6:]: value for key, value in asked.items() if key.startswith("param_")}
         try:
