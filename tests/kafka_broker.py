@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 LIBS = "GROUNDWATCH_KAFKA_LIBS"
 START_SECONDS = 60.0
@@ -111,7 +111,16 @@ class ApacheKafka(Broker):
 
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        properties = {
+        properties = self.properties()
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        format_it = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA"]
+        subprocess.run(
+            [*self._java(), *format_it, "-c", str(path)], check=True, capture_output=True
+        )
+
+    def properties(self) -> dict[str, str]:
+        return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
@@ -128,21 +137,49 @@ class ApacheKafka(Broker):
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
         }
-        path = self.folder / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+
+class SecuredKafka(ApacheKafka):
+    """Apache Kafka behind TLS and a login: `admin` may do everything, `guest` nothing."""
+
+    passwords: ClassVar = {"admin": "admin-secret", "guest": "guest-secret"}
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "certificate.pem"
+
+    def properties(self) -> dict[str, str]:
+        key = self.folder / "key.pem"
         subprocess.run(
             [
-                *self._java(),
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                "AAAAAAAAAAAAAAAAAAAAAA",
-                "-c",
-                str(path),
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+                *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+                *("-keyout", str(key), "-out", str(self.certificate)),
             ],
             check=True,
             capture_output=True,
         )
+        whole = self.folder / "keystore.pem"
+        whole.write_text(key.read_text() + self.certificate.read_text())
+        plain = super().properties()
+        users = "".join(f' user_{user}="{word}"' for user, word in self.passwords.items())
+        login = f'username="admin" password="{self.passwords["admin"]}"{users};'
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        return plain | {
+            "listeners": plain["listeners"].replace("PLAINTEXT", "SASL_SSL"),
+            "advertised.listeners": plain["advertised.listeners"].replace("PLAINTEXT", "SASL_SSL"),
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+            "inter.broker.listener.name": "SASL_SSL",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{module} {login}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(whole),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificate),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:admin;User:ANONYMOUS",
+        }
 
 
 def a_broker(folder: Path) -> Broker:

@@ -215,5 +215,8 @@ class Brokers:
                 f"{name}a policy of the brokers forbids its settings; make it yourself"
             )
         if isinstance(err, _SILENT):
-            return TransientDependencyError(f"{name}no answer in time; are address and TLS right?")
+            # The client tries on where a login is refused, and tells a time-out in the end.
+            return TransientDependencyError(
+                f"{name}no answer in time; are address, TLS, user and password right?"
+            )
         return TransientDependencyError(f"{name}{type(err).__name__}")
