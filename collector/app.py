@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 from prometheus_client import CollectorRegistry, make_asgi_app
@@ -64,12 +64,14 @@ from sinks.spend_ledger import SpendLedger
 
 _BATCH_READ_AHEAD = 2_000
 """Tasks whose calls may be under way in batches at once; they are held in memory."""
+if TYPE_CHECKING:
+    from collector.receivers.kafka import TopicReader
+
 _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
 _CLUSTERS_SECONDS = 3600.0
 _UNSCRAPED = "unscraped.json"
 _TRUST_SECONDS = 60.0
-_Work = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
 
@@ -194,14 +196,14 @@ async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
 
 async def _topic_readers(
     resolved: Resolved, journal: Journal, letters: DeadLetterFile, metrics: Metrics, clock: Clock
-) -> list[_Work]:
+) -> list[TopicReader]:
     """Open what fetches telemetry from Kafka, where that is asked for."""
     source = resolved.config.source.kafka
     if source is None:
         return []
     with _extra("kafka", "source.kafka"):
         from collector.receivers.kafka import open_readers
-    readers = await open_readers(
+    return await open_readers(
         source,
         resolved.secrets.kafka_source_password,
         journal=journal,
@@ -210,7 +212,6 @@ async def _topic_readers(
         config=resolved.config,
         clock=clock,
     )
-    return [reader.run for reader in readers]
 
 
 @contextmanager
@@ -325,7 +326,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         for work in (worker.run, signals.run, *inference, *reviewing, watch.run, processor.run):
             await stack.enter_async_context(supervisor.until_stopped(work))
         for reader in await _topic_readers(resolved, journal, dead_letters, metrics, clock):
-            await stack.enter_async_context(supervisor.until_stopped(reader))
+            consumers[reader.topic] = reader.consumer
+            await stack.enter_async_context(supervisor.until_stopped(reader.run))
         http = _serve(
             stack,
             build_app(journal, config.receive, metrics, resolved.secrets.ingest_token),
@@ -438,7 +440,7 @@ async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metri
     while True:
         with suppress(DependencyError):  # shown again when it can be read
             await budget.show()
-        for topic, consumer in consumers.items():
+        for topic, consumer in list(consumers.items()):
             with suppress(DependencyError):
                 records, seconds = await consumer.lag()
                 metrics.journal_lag_records.labels(topic).set(records)

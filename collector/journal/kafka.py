@@ -169,7 +169,7 @@ class KafkaJournal:
     def _send(self, entries: list[Entry], append: _Append) -> None:
         """Hand entries to the client; the last that is acknowledged settles the append."""
         try:
-            producer = self._connected()
+            producer = append.producer = self._connected()
             now = round(self._clock.now().timestamp() * 1000)
             for entry in entries:
                 for part in keyed(entry):
@@ -205,8 +205,9 @@ class KafkaJournal:
     def _connected(self) -> Any:
         if self._suspect:
             # What is under way in it is resolved by nobody; its appends are tried again.
+            under_way = [one for one in list(self._appends) if one.producer is self._producer]
             self._disconnect(0.0)
-            self._loop.call_soon_threadsafe(self._give_up, list(self._appends))
+            self._give_up(under_way)
         if self._producer is None:
             self._producer = self._brokers.producer(self._max_body_bytes)
             self._suspect = False
@@ -215,7 +216,7 @@ class KafkaJournal:
     def _disconnect(self, seconds: float) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            with suppress(KafkaError):
+            with suppress(KafkaError, RuntimeError):
                 producer.close(timeout=seconds)
 
     def _give_up(self, appends: list[_Append]) -> None:
@@ -231,6 +232,7 @@ class _Append:
         self._loop = loop
         self._lock = threading.Lock()
         self._missing = 1  # for the sending itself
+        self.producer: Any = None
 
     def expect_one(self) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from kafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     InvalidReplicationFactorError,
+    InvalidSessionTimeoutError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -213,6 +214,11 @@ class Brokers:
         if isinstance(err, PolicyViolationError):
             return PermanentDependencyError(
                 f"{name}a policy of the brokers forbids its settings; make it yourself"
+            )
+        if isinstance(err, InvalidSessionTimeoutError):
+            return PermanentDependencyError(
+                f"{name}session_seconds is not within group.min.session.timeout.ms and "
+                "group.max.session.timeout.ms of the brokers"
             )
         if isinstance(err, _SILENT):
             # The client tries on where a login is refused, and tells a time-out in the end.

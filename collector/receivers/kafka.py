@@ -70,8 +70,8 @@ class TopicReader:
         source: KafkaSourceConfig,
         clock: Clock,
     ) -> None:
-        self._consumer = consumer
-        self._topic = topic
+        self.consumer = consumer
+        self.topic = topic
         self._kind = kind
         self._intake = Intake(journal, metrics, "kafka")
         self._set_aside = SetAside(dead_letters, metrics)
@@ -92,16 +92,16 @@ class TopicReader:
         )
         with suppress(TransientDependencyError, Overloaded):  # only once stopping
             while not stop.is_set():
-                beat = self._metrics.loop_timestamp.labels(f"kafka {self._topic}")
+                beat = self._metrics.loop_timestamp.labels(f"kafka {self.topic}")
                 beat.set(self._clock.now().timestamp())
                 async with self._turn:
                     if not await self._read_some(patiently):
                         break
-        await self._consumer.close()
+        await self.consumer.close()
 
     async def _read_some(self, patiently: Patience) -> bool:
         """Bring what there is to the journal, then commit; False where reading has to stop."""
-        records = await patiently(self._consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
+        records = await patiently(self.consumer.poll, _POLL_RECORDS, _POLL_SECONDS)
         if not records:
             return True
         reasons = await asyncio.gather(*(self._take(record, patiently) for record in records))
@@ -109,7 +109,7 @@ class TopicReader:
         if len(self._lately) == WINDOW and sum(self._lately) > self._source.max_bad_share * WINDOW:
             log.error(
                 "reading_stopped",
-                topic=self._topic,
+                topic=self.topic,
                 unreadable=sum(self._lately),
                 of_the_last=WINDOW,
                 cure="check the topic's name and encoding (otlp_proto or otlp_json for traces and "
@@ -119,7 +119,7 @@ class TopicReader:
         for record, reason in zip(records, reasons, strict=True):
             if reason is not None:
                 await self._set_aside([record], reason, patiently)
-        await patiently(self._consumer.commit, _after(records))
+        await patiently(self.consumer.commit, _after(records))
         return True
 
     async def _take(self, record: Record, patiently: Patience) -> Reason | None:

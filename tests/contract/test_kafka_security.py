@@ -30,9 +30,13 @@ async def opened(broker: SecuredKafka, user: str, password: str, **changes: Any)
         "sasl_user": user,
         "sasl_password_env": "KAFKA_PASSWORD",
     }
-    config = KafkaJournalConfig.model_validate(
-        {"brokers": [broker.address], "partitions": 1, "security": security | changes}
-    )
+    settings = {
+        "brokers": [broker.address],
+        "partitions": 1,
+        "session_seconds": changes.pop("session_seconds", broker.session_seconds),
+        "security": security | changes,
+    }
+    config = KafkaJournalConfig.model_validate(settings)
     return await KafkaJournal.open(config, max_body_bytes=1 << 20, password=SecretStr(password))
 
 
@@ -56,6 +60,14 @@ async def test_a_wrong_password_is_among_what_may_be_wrong_and_never_shown(
 async def test_a_user_without_rights_is_told_which_to_grant(secured: SecuredKafka) -> None:
     with pytest.raises(PermanentDependencyError, match="grant"):
         await opened(secured, "guest", secured.passwords["guest"])
+
+
+async def test_a_session_that_the_brokers_do_not_allow_is_said(secured: SecuredKafka) -> None:
+    journal = await opened(secured, "admin", secured.passwords["admin"], session_seconds=1)
+    consumer = await journal.consumer(SIGNALS, "short")
+    with pytest.raises(PermanentDependencyError, match="session_seconds"):
+        await consumer.poll(1, 30)
+    await journal.close()
 
 
 async def test_without_tls_there_is_no_answer(secured: SecuredKafka) -> None:
