@@ -56,18 +56,24 @@ check: setup ## Lint, types, import contract, generated parts of the README
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tests.readme_tables --check
+	@$(BIN)/python -m dashboards.grafana --check
 
 .PHONY: fmt
 fmt: setup ## Format the code, renew the generated parts of the README
 	@$(BIN)/ruff format --quiet $(CHECKED)
 	@$(BIN)/ruff check --quiet --fix $(CHECKED)
 	@$(BIN)/python -m tests.readme_tables
+	@$(BIN)/python -m dashboards.grafana
 
 .PHONY: bench
 bench: setup ## Measure throughput against a floor in the same run
 	@$(BIN)/python -m tests.bench.end_to_end
 	@echo
 	@$(BIN)/python -m tests.bench.extraction
+
+.PHONY: dashboards-verify
+dashboards-verify: setup ## Run every query of every Grafana dashboard on data of the demo
+	@$(BIN)/python -m tests.dashboards_verify
 
 .PHONY: pictures
 pictures: setup ## Make the README's picture from a real run of the demo

@@ -7,11 +7,15 @@ All changes happen in one thread between two awaits, so every scrape sees a cons
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from prometheus_client import Counter, Gauge
 
 from collector.model import Judgement, JudgeTask, RagRequest, StoredRequest
 from collector.quality import QualityCounters
 from collector.telemetry import BoundedLabel, Metrics
+
+_MAX_VERSIONS = 100
 
 
 class Accounting:
@@ -23,6 +27,8 @@ class Accounting:
         self.quality = QualityCounters(metrics.quality)
         self._announced: set[tuple[str, str]] = set()
         self._service = BoundedLabel(max_services)
+        self._version = BoundedLabel(_MAX_VERSIONS)
+        self._versions: set[tuple[str, str]] = set()
         metrics.accounting_difference.set_function(self._difference)
 
     def traffic_labels(self, request: RagRequest) -> tuple[str, str]:
@@ -43,6 +49,13 @@ class Accounting:
         for by_traffic in (m.requests, m.eligible, m.not_sampled, m.judged, m.waiting):
             by_traffic.labels(*labels)
         self.quality.announce((*labels, self._fingerprint))
+
+    def deployed(self, service: str | None, version: str, at: datetime) -> None:
+        """Note when a version of the assistant was seen; only the first time counts."""
+        labels = (self._service(service), self._version(version))
+        if labels not in self._versions:
+            self._versions.add(labels)
+            self._metrics.version_seen.labels(*labels).set(at.timestamp())
 
     def stored(self, row: StoredRequest, *, first: bool, newly_eligible: bool) -> None:
         """Count a request that is now durable.

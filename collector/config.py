@@ -214,6 +214,11 @@ class AlertsConfig(_Section):
     hold_hours: float = Field(
         12.0, gt=0, description="how long a page lasts after the last alarm behind it"
     )
+    settle_seconds: float = Field(
+        300.0,
+        ge=1,
+        description="time after which a decision is surely in the store; shorter only to try it out",
+    )
 
 
 class StoreConfig(_Section):

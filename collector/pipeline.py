@@ -309,6 +309,13 @@ class Processor:
                 self._metrics.traces_ignored.labels(outcome.reason).inc()
         return built, faulty
 
+    def _note_version(self, service: str | None, trace: Trace) -> None:
+        for span in trace.spans:
+            version = span.resource.get("service.version")
+            if isinstance(version, str) and span.resource.get("service.name") == service:
+                self._accounting.deployed(service, version, self._clock.now())
+                return
+
     def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
         if known is not None and known.telemetry:
             trace = otlp.merge_traces(trace, otlp.decode_trace(known.telemetry))
@@ -319,6 +326,7 @@ class Processor:
             return request
         if request.service in self._config.ignore_services:
             return NotARequest(reason="ignored_service")
+        self._note_version(request.service, trace)
         request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
         local = self._score(request)
         if known is not None:

@@ -224,6 +224,11 @@ class Metrics:
             "last_loop_timestamp_seconds", "When each loop last turned, Unix time.", ["loop"]
         )
         self.build_info = g("build_info", "1, with the version.", ["version"])
+        self.version_seen = g(
+            "service_version_seen_timestamp_seconds",
+            "When this process first saw a service.version of the assistant, Unix time.",
+            ["service", "version"],
+        )
 
     def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
         return self._add(Counter, f"{name}_total", text, labels)

@@ -24,8 +24,6 @@ from dashboards.reports import SCORER
 from scorers.stats.watch import Judged, Settings, Watch
 
 _SECONDS_BETWEEN = 60.0
-_SETTLED = timedelta(minutes=5)
-"""After this time a decision is in the store."""
 _AT_ONCE = timedelta(hours=1)
 
 
@@ -58,7 +56,9 @@ class FaithfulnessWatch:
             config.false_page_days,
             timedelta(hours=config.hold_hours),
         )
-        self._patience = timedelta(hours=max_wait_hours) + _SETTLED
+        self._settled = timedelta(seconds=config.settle_seconds)
+        self._patience = timedelta(hours=max_wait_hours) + self._settled
+        self._seconds_between = min(_SECONDS_BETWEEN, config.settle_seconds)
         self._metrics = metrics
         self._clock = clock
         self._service = BoundedLabel(50)
@@ -75,7 +75,7 @@ class FaithfulnessWatch:
                 if await self.advance(patiently):
                     continue
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), _SECONDS_BETWEEN)
+                    await asyncio.wait_for(stop.wait(), self._seconds_between)
 
     async def advance(self, patiently: Patience) -> bool:
         """Take in what was judged since the last time, an hour of decisions at most.
@@ -85,7 +85,7 @@ class FaithfulnessWatch:
         """
         watch = self._watch or await self._resumed(patiently)
         now = self._clock.now()
-        until = min(now - _SETTLED, watch.until + _AT_ONCE)
+        until = min(now - self._settled, watch.until + _AT_ONCE)
         asked = {
             "since": watch.until,
             "until": until,
@@ -112,7 +112,7 @@ class FaithfulnessWatch:
             await patiently(self._store.save_state, self._name, version, msgspec.json.encode(watch))
         self._watch = watch
         self._export(watch)
-        return watch.until == until < now - _SETTLED
+        return watch.until == until < now - self._settled
 
     @property
     def _name(self) -> str:

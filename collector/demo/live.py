@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from rich.console import Console
 
 from collector.app import Agent, running
-from collector.config import AssemblerConfig, Config, ListenConfig, Resolved, Secrets
+from collector.config import AlertsConfig, AssemblerConfig, Config, ListenConfig, Resolved, Secrets
 from collector.demo.summary import planted_in_review
 from collector.demo.traffic import Scenario, play, scenario, steady
 from dashboards import terminal
@@ -91,6 +91,7 @@ def _config(data_dir: Path) -> Config:
         data_dir=data_dir,
         listen=ListenConfig(**listen),
         assembler=AssemblerConfig(quiet_seconds=0.5),
+        alerts=AlertsConfig(settle_seconds=5),
     )
 
 

@@ -125,3 +125,16 @@ def test_counters_are_there_as_zero_before_they_count(metrics: Metrics) -> None:
     labels = {"service": "bot", "segment": "lookup"}
     assert value(metrics, "requests_judged_total", **labels) == 0
     assert value(metrics, "faithfulness_weighted_loss_total", **labels, judge="f") == 0
+
+
+def test_a_version_of_the_assistant_is_dated_when_it_is_first_seen(metrics: Metrics) -> None:
+    accounting = Accounting(metrics, "judge-1")
+    accounting.deployed("bot", "1.4", datetime(2026, 11, 3, tzinfo=UTC))
+    accounting.deployed("bot", "1.5", datetime(2026, 11, 4, tzinfo=UTC))
+    accounting.deployed("bot", "1.4", datetime(2026, 11, 5, tzinfo=UTC))
+    (family,) = metrics.version_seen.collect()
+    seen = {s.labels["version"]: s.value for s in family.samples}
+    assert seen == {
+        "1.4": datetime(2026, 11, 3, tzinfo=UTC).timestamp(),
+        "1.5": datetime(2026, 11, 4, tzinfo=UTC).timestamp(),
+    }

@@ -1,0 +1,1 @@
+"""Grafana dashboards as code, and the ways they reach a Grafana."""

@@ -1,0 +1,2 @@
+$__conditionalAll(service IN (${service:sqlstring}), $service)
+  AND $__conditionalAll(segment IN (${segment:sqlstring}), $segment)

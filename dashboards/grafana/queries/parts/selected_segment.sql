@@ -1,0 +1,1 @@
+$__conditionalAll(segment IN (${segment:sqlstring}), $segment)

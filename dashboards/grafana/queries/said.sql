@@ -1,0 +1,5 @@
+-- Signals by segment and kind.
+SELECT segment, kind, inferred, signals, positive, negative, matched
+FROM ({{ signals_summary }})
+WHERE {{ selected_segment }}
+ORDER BY signals DESC
