@@ -30,6 +30,7 @@ from collector.errors import (
     UsageError,
 )
 from collector.evaluation import commands as evaluation_commands
+from collector.golden import commands as golden_commands
 from collector.model import NotARequest
 from collector.options import (
     ConfigOption,
@@ -219,6 +220,7 @@ def send(
 
 
 report_commands.register(app)
+golden_commands.register(app)
 evaluation_commands.register(app)
 label_commands.register(app)
 dead_letter_commands.register(app)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from tenacity import (
 from collector import otlp
 from collector.app import announcement, open_store, reports_of
 from collector.config import Resolved
-from collector.errors import MalformedPayload, TransientDependencyError, UsageError
+from collector.errors import Conflict, MalformedPayload, TransientDependencyError, UsageError
 from collector.model_evaluation import EvalRecord
 from collector.telemetry import Metrics
 from collector.trace_files import bodies
@@ -105,32 +105,30 @@ async def reviewed(resolved: Resolved) -> list[CandidateState]:
     return msgspec.convert(found["candidates"], list[CandidateState])
 
 
-async def tell_exported(
-    resolved: Resolved, candidates: list[CandidateState], actor: str, file: str
-) -> None:
-    """Note that accepted candidates are in a golden file now.
+async def act(resolved: Resolved, actions: Mapping[str, Mapping[str, Any]]) -> list[CandidateState]:
+    """Do something to golden candidates; return where they stand then.
+
+    Args:
+        resolved: the configuration of the agent or of its store.
+        actions: by the ids of the candidates, see `CandidateAction`.
 
     Raises:
-        DependencyError: the agent or the store does not take it.
+        MalformedPayload: one cannot be done; those before it are.
+        Conflict: the same, since somebody else was faster.
+        DependencyError, UsageError: as for `report`.
     """
-    actions = {
-        one.candidate_id: {
-            "event": "exported",
-            "actor": actor,
-            "seen": one.version,
-            "file": file,
-        }
-        for one in candidates
-    }
     if (url := await _running_agent(resolved.config.data_dir)) is None:
         async with reports_of(resolved) as reports:
             desk = Desk(reports, resolved.config.review)
-            for candidate_id, action in actions.items():
-                await desk.act(candidate_id, action, datetime.now(UTC))
-        return
-    for candidate_id, action in actions.items():
-        path = f"candidates/{quote(candidate_id, safe='')}/events"
-        await _handed_over(url, path, json.dumps(action).encode())
+            now = datetime.now(UTC)
+            return [await desk.act(id_, action, now) for id_, action in actions.items()]
+    found = [
+        await _handed_over(
+            url, f"candidates/{quote(id_, safe='')}/events", json.dumps(action).encode()
+        )
+        for id_, action in actions.items()
+    ]
+    return msgspec.convert(found, list[CandidateState])
 
 
 async def send_evaluation(resolved: Resolved, record: EvalRecord) -> None:
@@ -165,6 +163,8 @@ async def _handed_over(url: str, what: str, body: bytes) -> dict[str, Any]:
             raise TransientDependencyError(f"the agent at {url} did not take the {what}") from err
     if answer.status_code == httpx.codes.BAD_REQUEST:
         raise MalformedPayload(found["error"])
+    if answer.status_code == httpx.codes.CONFLICT:
+        raise Conflict(found["error"])
     if answer.status_code != httpx.codes.OK:
         raise TransientDependencyError(f"the agent at {url} answered {answer.status_code}")
     return dict(found)

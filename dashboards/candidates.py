@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
+
 from collector.redaction import redact
-from dashboards.candidate_states import CandidateState
+from dashboards.candidate_states import FRESH, CandidateState
+from dashboards.golden_history import GoldenHistory, Standing
 from sinks.golden_file import GoldenRow, normalised, same_question
 
 Row = Mapping[str, Any]
@@ -18,9 +22,9 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
     """Draft a golden row from the worst turn of a conversation; None without its question.
 
     Sources are suggestions: the documents that support or contradict a claim, since both speak of
-    what was asked, then those that are cited. The reference answer is left for a person to write,
-    and whether the question can be answered at all is a guess: yes where a source was found.
-    Personal data is masked.
+    what was asked, then those that are cited. The reference answer is left for a person to write;
+    `draft_reference` is what these documents say, a draft to start from. Whether the question can
+    be answered at all is a guess: yes where a source was found. Personal data is masked.
 
     Args:
         conversation: as made by `conversation_of`.
@@ -42,6 +46,7 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
         "question": question,
         "segment": conversation["segment"],
         "reference_answer": None,
+        "draft_reference": _draft_reference(telling),
         "gold_sources": sources,
         "quotes": [redact(c["quote"]) for c in telling if c["quote"]][:3],
         "answerable": bool(sources),
@@ -54,7 +59,54 @@ def candidate_of(conversation: Row, fingerprint: str) -> dict[str, Any] | None:
             "diagnosis": turn["diagnosis"]["name"],
             "judge": fingerprint,
             "inclusion_probability": turn["probability"],
+            "asked_at": turn["started_at"],
         },
+    }
+
+
+def _draft_reference(telling: Iterable[Row]) -> str | None:
+    quotes = dict.fromkeys(redact(claim["quote"]).strip() for claim in telling if claim["quote"])
+    return " ".join(quotes) or None
+
+
+def with_state(candidate: Row, history: GoldenHistory) -> dict[str, Any]:
+    """Return a candidate with what people did to it, under the id of one that asks the same.
+
+    Adds `state`, `by` and `at` of the last thing done, and `standing` of what was exported.
+    """
+    state = history.of(candidate["id"], candidate["question"])
+    if state is None:
+        return {**candidate, "state": FRESH, "by": None, "at": None, "standing": None}
+    asked_at = candidate["provenance"]["asked_at"]
+    failed_at = datetime.fromisoformat(asked_at) if asked_at else None
+    standing = history.standing(state, failed_at)
+    return {
+        **candidate,
+        **(state.row or {}),
+        "id": state.candidate_id,
+        **_said(state, standing),
+    }
+
+
+def reviewed_candidate(state: CandidateState, standing: Standing | None) -> dict[str, Any]:
+    """Return a candidate that people have touched as `candidate_of` and `with_state` do."""
+    return {
+        "draft_reference": None,
+        **(state.row or {}),
+        "id": state.candidate_id,
+        "draft": state.state not in ("accepted", "exported"),
+        "provenance": state.provenance,
+        "times": 0,
+        **_said(state, standing),
+    }
+
+
+def _said(state: CandidateState, standing: Standing | None) -> dict[str, Any]:
+    return {
+        "state": state.state,
+        "by": state.actor,
+        "at": state.at,
+        "standing": None if standing is None else msgspec.to_builtins(standing),
     }
 
 

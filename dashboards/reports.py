@@ -17,6 +17,7 @@ from collector.errors import MalformedPayload
 from collector.labels import parse_labels
 from collector.model_evaluation import EvalRecord
 from collector.ports import Store
+from collector.redaction import redact
 from dashboards.calibration import (
     beside_people,
     calibration_of,
@@ -24,7 +25,8 @@ from dashboards.calibration import (
     to_label,
     with_machine_verdicts,
 )
-from dashboards.candidates import candidate_of, distinct
+from dashboards.candidate_states import FRESH, states_of
+from dashboards.candidates import candidate_of, distinct, reviewed_candidate, with_state
 from dashboards.estimates import (
     WindowSums,
     covariate_of,
@@ -32,6 +34,7 @@ from dashboards.estimates import (
     total_row,
     wider_row,
 )
+from dashboards.golden_history import GoldenHistory
 from dashboards.golden_traces import ATTRIBUTE, answers_in
 from dashboards.review.conversation import SHOWN_TURNS, conversation_of
 from dashboards.signals import signal_rows
@@ -39,6 +42,8 @@ from dashboards.windows import Window, wider_than
 from sinks.rows import storable
 
 SCORER = "faithfulness"
+_QUESTIONS = 5_000
+"""Distinct questions that are looked at, the most asked first."""
 
 
 class Reports:
@@ -55,7 +60,7 @@ class Reports:
 
     names = (
         *("estimates", "review", "candidates", "signals", "doctor"),
-        *("calibration", "claims_to_label", "golden_answers"),
+        *("calibration", "claims_to_label", "golden_answers", "live_questions"),
     )
 
     async def named(self, name: str, window: Window, **options: Any) -> dict[str, Any]:
@@ -76,6 +81,8 @@ class Reports:
             return await self.claims_to_label(window, **options)
         if name == "golden_answers":
             return await self.golden_answers(window, **options)
+        if name == "live_questions":
+            return await self.live_questions(window, **options)
         if name == "review":
             return await self.review(window, **options)
         return await self.estimates(window, **options)
@@ -156,12 +163,13 @@ class Reports:
         )
         shown = [signal["signal_id"] for row in ranked for signal in row["signals"]]
         comments = {s.signal_id: s.comment for s in await self.store.signals_with(shown)}
+        history = await self.golden_history()
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "judge": {"fingerprint": self.fingerprint, **await self.trust()},
             "conversations": [
-                conversation_of(row, rows, comments)
+                {**conversation_of(row, rows, comments), "golden": history.beside(row)}
                 for row, rows in zip(ranked, turns, strict=True)
             ],
         }
@@ -278,14 +286,44 @@ class Reports:
     ) -> list[dict[str, Any]]:
         """Return golden candidates: the worst turns of the worst conversations, as drafts.
 
-        Each question comes once.
+        Each question comes once, with what people did to it. Those still to be decided on or to be
+        exported come whenever they were asked.
         """
         review = await self.review(window, segment, limit)
-        return distinct(
-            candidate
+        history = await self.golden_history()
+        found = distinct(
+            with_state(candidate, history)
             for conversation in review["conversations"]
             if (candidate := candidate_of(conversation, self.fingerprint)) is not None
         )
+        listed = {candidate["id"] for candidate in found}
+        waiting = (
+            reviewed_candidate(state, None)
+            for state in history.states
+            if state.row is not None
+            and state.candidate_id not in listed
+            and state.state not in (FRESH, "rejected", "exported")
+            and segment in ("", state.row["segment"])
+        )
+        return [*found, *waiting]
+
+    async def golden_history(self) -> GoldenHistory:
+        """Return the candidates that people have touched, and how those exported fare."""
+        events = await self.store.rows("candidate_events", {"ids": [], "trace_ids": []})
+        states = list(states_of(events).values())
+        exported = [one.candidate_id for one in states if one.state == "exported"]
+        results = await self.store.rows("golden_results", {"ids": exported}) if exported else []
+        return GoldenHistory(states, results)
+
+    async def live_questions(self, window: Window, limit: int = _QUESTIONS) -> dict[str, Any]:
+        """Return what users asked, each question of a segment once, personal data masked."""
+        asked = {"since": window.since, "until": window.until, "limit": limit}
+        rows = await self.store.rows("live_questions", asked)
+        return {
+            "questions": [
+                {**row, "question": row["question"] and redact(row["question"])} for row in rows
+            ]
+        }
 
     def _parameters(self, window: Window, segment: str) -> dict[str, Any]:
         return {

@@ -170,18 +170,29 @@ def print_conversations(conversations: list[Any], console: Console) -> None:
 def print_candidates(candidates: list[Any], console: Console) -> None:
     """Print golden candidates, one line each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "question", "times", "segment", "suggested sources", "why"):
+    for name in ("id", "state", "question", "times", "segment", "sources", "why"):
         table.add_column(name, overflow="fold")
     for row in candidates:
         table.add_row(
             row["id"],
+            _shown(_state(row)),
             _shown(row["question"]),
-            str(row["times"]),
+            str(row["times"]) if row["times"] else "",
             _shown(row["segment"] or ""),
             _shown(", ".join(row["gold_sources"])),
-            _shown("; ".join(row["provenance"]["reasons"])),
+            _shown("; ".join(row["provenance"].get("reasons", []))),
         )
     console.print(table)
+
+
+def _state(candidate: Row) -> str:
+    by, standing, same = candidate["by"], candidate["standing"], candidate.get("same_as")
+    told = [f"{candidate['state']} by {by}" if by else candidate["state"]]
+    if standing:
+        told.append(standing["said"])
+    if same:
+        told.append(f"the set has it as {same}")
+    return "; ".join(told)
 
 
 def print_calibration(report: Row, console: Console) -> None:

@@ -10,7 +10,6 @@ import msgspec
 from collector.labels import Cause
 
 
-
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """A named finding, the causes it leaves open, and one sentence on what to do.
 
@@ -184,3 +183,17 @@ REFUSED: Mapping[Level | None, Diagnosis] = {
         "ignored",
     ),
 }
+
+_RIGHT = {row.name for (_, _, correct), row in TABLE.items() if correct == "high"}
+_WRONG = {row.name for (_, _, correct), row in TABLE.items() if correct == "low"}
+_LUCKY = "lucky_pretraining"
+
+
+def passed(name: str | None) -> bool | None:
+    """Whether a golden question with this finding was answered well; None where it is unknown."""
+    if name == REFUSED_RIGHTLY.name or (name in _RIGHT and name != _LUCKY):
+        return True
+    refused = {row.name for row in REFUSED.values()}
+    if name in _WRONG | refused | {_LUCKY, ANSWERED_THE_UNANSWERABLE.name}:
+        return False
+    return None

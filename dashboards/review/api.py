@@ -18,6 +18,7 @@ from dashboards.review.desk import Desk
 
 _OPTIONS = {
     "calibration": set[str](),
+    "live_questions": set[str](),
     "golden_answers": {"attribute"},
     **{name: {"segment", "limit"} for name in ("review", "candidates", "claims_to_label")},
 }

@@ -16,6 +16,7 @@ def conversation(*claims: dict[str, Any], question: str = "Is SSO on Pro free?")
     ]
     turn = {
         "trace_id": "t1",
+        "started_at": "2026-11-23T10:00:00+00:00",
         "question": question,
         "claims": list(claims),
         "documents": documents,
