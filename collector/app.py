@@ -186,6 +186,12 @@ async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
         )
     with _extra("kafka", "journal.kafka"):
         from collector.journal.kafka import KafkaJournal
+    if config.store.content != "full":
+        log.warning(
+            "journal_keeps_texts",
+            hours=config.journal.kafka.retention_hours,
+            cause="Kafka deletes by age, whatever store.content says",
+        )
     return await KafkaJournal.open(
         config.journal.kafka,
         max_body_bytes=config.receive.max_body_bytes,
@@ -318,7 +324,7 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         )
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
-        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, metrics)))
+        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, config, metrics)))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         await stack.enter_async_context(supervisor.task(_trust(reports, metrics)))
         await stack.enter_async_context(supervisor.task(covariate.keep_fitted()))
@@ -436,8 +442,12 @@ def _serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServ
     return server
 
 
-async def _gauges(consumers: dict[str, Consumer], budget: Budget, metrics: Metrics) -> None:
+async def _gauges(
+    consumers: dict[str, Consumer], budget: Budget, config: Config, metrics: Metrics
+) -> None:
+    metrics.disk_needed.set(config.journal.min_free_disk_bytes)
     while True:
+        metrics.disk_free.set(shutil.disk_usage(config.data_dir).free)
         with suppress(DependencyError):  # shown again when it can be read
             await budget.show()
         for topic, consumer in list(consumers.items()):
