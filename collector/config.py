@@ -207,7 +207,7 @@ class AlertsConfig(_Section):
         default_factory=dict, description="the same for single segments, by name"
     )
     false_page_days: float = Field(
-        30.0,
+        24.0,
         ge=1,
         description="days between false pages over all segments, were they right at that mean",
     )

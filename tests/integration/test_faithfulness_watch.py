@@ -82,7 +82,7 @@ async def test_a_healthy_month_in_eight_segments_has_one_page_at_most() -> None:
         before = agent.paging()
     assert pages <= 1
     threshold = {bound for _, bound in agent.evidence().values()}.pop()
-    assert threshold == pytest.approx(8 * 20 * 24 * 30, rel=0.02)
+    assert threshold == pytest.approx(8 * 20 * 24 * 24, rel=0.02)
     assert len(agent.evidence()) == 8
 
 
@@ -107,8 +107,8 @@ async def test_a_drop_of_seven_points_pages_in_time(per_hour: int, within: int) 
         rng = np.random.default_rng(seed)
         rows = hours_of(rng, 0.92, START, 72, per_hour) + hours_of(rng, 0.85, drop, 48, per_hour)
         delays.append(await hours_to_page(rows, drop))
-    # About 145 answers at 20 an hour and 185 at 60, with a chance error of 5 % over 60 drops.
-    assert np.median(delays) <= within * 1.05
+    # About 141 answers at 20 an hour and 175 at 60, over many drops.
+    assert np.median(delays) <= within
     assert max(delays) < 48
 
 
