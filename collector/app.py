@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
@@ -324,7 +325,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         )
         supervisor = _Supervisor(config.shutdown_seconds, clock)
         # Left in reverse: receivers, processor and signals, worker, gauges; then the stores.
-        await stack.enter_async_context(supervisor.task(_gauges(consumers, budget, config, metrics)))
+        gauges = _gauges(consumers, budget, config, metrics)
+        await stack.enter_async_context(supervisor.task(gauges))
         await stack.enter_async_context(supervisor.task(_retention(store, config, clock)))
         await stack.enter_async_context(supervisor.task(_trust(reports, metrics)))
         await stack.enter_async_context(supervisor.task(covariate.keep_fitted()))

@@ -94,6 +94,10 @@ class Metrics:
 
         self.journal_bytes = g("journal_bytes", "Size of the journal.")
         self.journal_bytes_capacity = g("journal_bytes_capacity", "Bound of the journal's size.")
+        self.disk_free = g("data_dir_free_bytes", "Free disk where data_dir lies.")
+        self.disk_needed = g(
+            "data_dir_free_bytes_needed", "Free disk below which senders are told to wait."
+        )
         self.journal_pending_bytes = g(
             "journal_pending_bytes", "Bodies under way to Kafka brokers, in bytes."
         )
@@ -173,6 +177,7 @@ class Metrics:
         self.evidence_threshold = g(
             "faithfulness_evidence_threshold", "Evidence from which someone is paged.", quality
         )
+        self.wanted = g("faithfulness_wanted", "Mean that alerts.faithfulness asks for.", quality)
         self.evidence_timestamp = g(
             "faithfulness_evidence_timestamp_seconds",
             "Requests decided by this Unix time are in the evidence.",

@@ -49,6 +49,11 @@ EXTRAS = (
         "no `node` on the PATH: install Node.js 20 or later",
     ),
     Extra(
+        "chromium",
+        lambda: Path("/usr/bin/chromium").exists(),
+        "no /usr/bin/chromium: install the package `chromium` of Debian or Ubuntu",
+    ),
+    Extra(
         "apache_kafka",
         lambda: LIBS in os.environ,
         "a small broker stands in for Apache Kafka: run `make test-kafka` with Java and Maven",

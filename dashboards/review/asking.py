@@ -26,7 +26,7 @@ def window_of(request: Request, report: str) -> Window:
     Raises:
         HTTPException: 400, starting with the name of the parameter at fault.
     """
-    asked = {key: request.query_params.get(key) for key in WINDOW}
+    asked = {key: request.query_params.get(key) or None for key in WINDOW}
     try:
         return chosen(datetime.now(UTC), default_span(report), **asked)
     except ValueError as err:

@@ -95,10 +95,10 @@ class Desk:
         most = MOST_LISTED if words or state else limit
         rows = await self.reports.worst(window, segment, most)
         said = await self._said([trace_id for row in rows for trace_id in row["trace_ids"]])
-        items = listed(rows, *said)
+        items = matching(listed(rows, *said), rows, words[:_MOST_WORDS])
         return {
             "progress": progress(items[:limit]),
-            "conversations": matching(items, rows, words[:_MOST_WORDS], state)[:limit],
+            "conversations": [one for one in items if state in ("", one["state"])][:limit],
         }
 
     async def neighbours(

@@ -105,7 +105,7 @@ def page_routes(desk: Desk) -> list[Route]:
 
 def error_page(request: Request, status: int, message: str) -> Response:
     """Return an error as a person reads it."""
-    return _page(request, "error.html.j2", status=status, message=message)
+    return _page(request, "error.html.j2", status=status, code=status, message=message)
 
 
 def _page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:

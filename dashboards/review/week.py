@@ -79,20 +79,19 @@ def progress(items: Sequence[Row]) -> dict[str, int]:
     return {"done": sum(map(is_done, items)), "all": len(items)}
 
 
-def matching(items: Iterable[Row], texts: Iterable[Row], words: str, state: str) -> list[Any]:
-    """Return the conversations that hold all of the words and are in a state; "" for any.
+def matching(items: Iterable[Row], texts: Iterable[Row], words: str) -> list[Any]:
+    """Return the conversations that hold all of the words.
 
     Args:
         items: as returned by `listed`.
         texts: the rows they were made of.
         words: looked for in questions and answers and ids, without regard to case.
-        state: one of `STATES`.
     """
     wanted = words.casefold().split()
     return [
         item
         for item, row in zip(items, texts, strict=True)
-        if state in ("", item["state"]) and all(word in _searched(row) for word in wanted)
+        if all(word in _searched(row) for word in wanted)
     ]
 
 

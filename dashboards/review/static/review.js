@@ -67,6 +67,8 @@ async function read(answer) {
 
 const get = async (path) => read(await fetch(path));
 
+const shown = new Map(); // what the server last sent of each part
+
 // Put in the parts of the page that changed; what is being typed, open or focused stays.
 async function refresh() {
   const text = await (await fetch(location.href)).text();
@@ -74,16 +76,18 @@ async function refresh() {
   const focused = document.activeElement?.id;
   for (const old of $$("[data-part]")) {
     const now = fresh.getElementById(old.id);
-    if (!now || now.outerHTML === old.dataset.html) continue;
+    if (!now || now.outerHTML === shown.get(old.id)) continue;
     const open = $$("details[open]", old).map((one) => one.id);
-    const typed = $$("textarea", old).filter((one) => one.value !== one.defaultValue);
-    now.dataset.html = now.outerHTML;
+    const typed = $$("textarea, select", old).filter((one) => one.value !== given(one));
+    shown.set(old.id, now.outerHTML);
     old.replaceWith(now);
     for (const one of $$("details", now)) one.open = open.includes(one.id);
     for (const one of typed) document.getElementById(one.id).value = one.value;
   }
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
+
+const given = (field) => field.defaultValue ?? ($("[selected]", field) ?? field.options[0]).value;
 
 // One step at a time, so that two quick keys do not run into each other.
 let busy = Promise.resolve();
@@ -118,43 +122,45 @@ const undo = () =>
 
 const isBlind = () => new URLSearchParams(location.search).get("blind") === "1";
 
-function label(place, given, was, what) {
-  const item = {
-    trace_id: place.dataset.trace,
-    claim: place.dataset.text ?? "",
-    labeller: reviewer(),
-    drawn: false,
-    blind: isBlind(),
-  };
+// `decide` is asked when it is this step's turn, of the place as it is then.
+function label(id, decide) {
+  const labeller = reviewer();
   return step(async () => {
-    await send("/api/labels", { ...item, ...given, seen: place.dataset.seen || null });
+    const place = document.getElementById(id);
+    const { trace, text = "", seen } = place.dataset;
+    const { given, was, what } = decide(place);
+    const item = { trace_id: trace, claim: text, labeller, drawn: false, blind: isBlind() };
+    await send("/api/labels", { ...item, ...given, seen: seen || null });
     done.add("/api/labels", { ...item, ...was }, what);
     await refresh();
     tell(`Saved: ${what}`);
   });
 }
 
+const words = (name) => name.replace("_", " ").toLowerCase();
+
 function labelClaim(claim, verdict) {
-  const place = $(".verdicts", claim);
-  if (!place) return;
-  const was = place.dataset.was;
-  const words = verdict.replace("_", " ").toLowerCase();
-  if (was === verdict) return label(place, { verdict: "" }, { verdict: was }, "no verdict");
-  return label(place, { verdict }, { verdict: was }, `claim ${claim.dataset.claim} ${words}`);
+  if (!claim.dataset.trace) return tell("The text of this claim is not stored.");
+  return label(claim.id, (place) => {
+    const was = { verdict: place.dataset.verdict };
+    const same = was.verdict === verdict;
+    const what = `claim ${place.dataset.claim} ${same ? "without a verdict" : words(verdict)}`;
+    return { given: { verdict: same ? "" : verdict }, was, what };
+  });
 }
 
-function labelAnswer(place, changes, what) {
-  const { verdict, cause, note } = place.dataset;
-  const was = { verdict, cause, note: note || null };
-  const cause_now = $("[data-cause]", place).value;
-  const now = { verdict, cause: cause_now, note: $("[data-note]", place).value || null };
-  return label(place, { ...now, ...changes }, was, what);
-}
-
-function answer(place, verdict) {
-  const same = place.dataset.verdict === verdict;
-  const what = same ? "no verdict on the answer" : `answer ${verdict.replace("_", " ")}`;
-  return labelAnswer(place, { verdict: same ? "" : verdict }, what);
+function labelAnswer(place, verdict) {
+  return label(place.id, (now) => {
+    const { verdict: before, cause, note } = now.dataset;
+    const given = {
+      verdict: verdict === undefined ? before : verdict === before ? "" : verdict,
+      cause: $("[data-cause]", now).value,
+      note: $("[data-note]", now).value || null,
+    };
+    const said = given.verdict ? words(given.verdict) : "without a verdict";
+    const what = verdict === undefined ? "cause and note" : `answer ${said}`;
+    return { given, was: { verdict: before, cause, note: note || null }, what };
+  });
 }
 
 // --- Evidence ----------------------------------------------------------------------------
@@ -196,8 +202,8 @@ document.addEventListener("click", (event) => {
   attempt(() => {
     const { label: verdict, answer: said, act, document: id, source } = hit.dataset;
     if (verdict) labelClaim(hit.closest(".claim"), verdict);
-    else if (said) answer(hit.closest(".label"), said);
-    else if (act === "note") labelAnswer(hit.closest(".label"), {}, "cause and note");
+    else if (said) labelAnswer(hit.closest(".label"), said);
+    else if (act === "note") labelAnswer(hit.closest(".label"));
     else if (act === "export") exportAccepted();
     else if (id) reveal(id);
     else if (source) addLine($("#sources"), source);
@@ -249,11 +255,11 @@ const follow = (selector) => $(selector)?.click();
 const onClaim = (verdict) => () => {
   const claim = claimHere();
   if (!claim) return tell("Go to a claim first, with j and k.");
-  const said = verdict ?? $(".verdicts", claim)?.dataset.judge;
+  const said = verdict ?? claim.dataset.judge;
   if (!said) return tell("The judge's verdict is hidden.");
   labelClaim(claim, said);
 };
-const onAnswer = (verdict) => () => labelHere() && answer(labelHere(), verdict);
+const onAnswer = (verdict) => () => labelHere() && labelAnswer(labelHere(), verdict);
 
 const keys = {
   j: () => walk(1),
@@ -283,7 +289,7 @@ document.addEventListener("keydown", (event) => {
   if (field && event.key === "Escape") {
     (field.closest("[data-step]") ?? $("#main")).focus();
   } else if (field?.matches("[data-note]") && event.key === "Enter" && event.ctrlKey) {
-    attempt(() => labelAnswer(field.closest(".label"), {}, "cause and note"));
+    attempt(() => labelAnswer(field.closest(".label")));
   } else if (!field && !$("dialog[open]") && !event.ctrlKey && !event.metaKey && !event.altKey) {
     const act = keys[event.key];
     if (!act) return;
@@ -403,5 +409,5 @@ if (waiting) {
   sessionStorage.removeItem("tell");
   tell(waiting);
 }
-for (const one of $$("[data-part]")) one.dataset.html = one.outerHTML;
+for (const one of $$("[data-part]")) shown.set(one.id, one.outerHTML);
 if (location.hash) reveal(location.hash.slice(1));
