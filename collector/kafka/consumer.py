@@ -72,6 +72,7 @@ class KafkaConsumer:
         self._polled: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         self._open: dict[int, deque[tuple[int, float]]] = {}
+        self._next: dict[int, int] = {}
         # Partitions whose earlier records the reader has still to finish, and all let go of so far.
         self._leaving: set[int] = set()
         self._former: set[int] = set()
@@ -216,6 +217,12 @@ class KafkaConsumer:
             partition, offset = record.position
             if partition not in self._polled:
                 continue
+            if offset < self._next.get(partition, 0):
+                # The brokers have lost what came after, and count anew from here.
+                self._log.warning("offsets_went_back", topic=self.topic, partition=partition)
+                self._lost({partition})
+                self._gained({partition})
+            self._next[partition] = offset + 1
             self._buffer.append(record)
             self._buffered_bytes += len(record.body)
             self._open[partition].append((offset, record.appended_at))
@@ -276,6 +283,7 @@ class KafkaConsumer:
             self._polled.pop(partition, None)
             self._committed.pop(partition, None)
             self._open.pop(partition, None)
+            self._next.pop(partition, None)
 
     def _unbuffer(self, partitions: set[int]) -> None:
         self._buffer = deque(r for r in self._buffer if r.position.partition not in partitions)
