@@ -1,10 +1,8 @@
-"""The JSON API: reports, the pages' data, and what people decide. `openapi.json` describes it."""
+"""The JSON API: reports, the pages' data, and what people decide; described in `openapi`."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from importlib import resources
 from typing import Any
 
 import msgspec
@@ -15,6 +13,7 @@ from starlette.routing import Route
 
 from dashboards.review.asking import json_array, json_body, options_of, window_of
 from dashboards.review.desk import Desk
+from dashboards.review.openapi import description
 
 _OPTIONS = {
     "calibration": set[str](),
@@ -34,13 +33,6 @@ def list_options(options: dict[str, Any]) -> dict[str, Any]:
         "words": options.get("q", ""),
         "state": options.get("state", ""),
     }
-
-
-def description() -> dict[str, Any]:
-    """Return the OpenAPI description of this API."""
-    text = (resources.files("dashboards.review") / "openapi.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def api_routes(desk: Desk) -> list[Route]:
