@@ -135,6 +135,8 @@ class FaithfulnessWatch:
             labels = (one.service, one.segment, self._fingerprint)
             self._metrics.evidence.labels(*labels).set(watch.evidence(one, self._settings))
             self._metrics.evidence_threshold.labels(*labels).set(threshold)
+            wanted = 1.0 - self._settings.baseline(one.segment)
+            self._metrics.wanted.labels(*labels).set(wanted)
         self._metrics.evidence_timestamp.set(watch.until.timestamp())
 
 

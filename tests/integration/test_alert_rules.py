@@ -5,25 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from ruamel.yaml import YAML
 
 from collector.telemetry import Metrics
-from dashboards import alert_rules
+from dashboards import alert_rules, prometheus_rules
+from tests.promtool import RULES, Series, run
 
 pytestmark = pytest.mark.prometheus
 FOLDER = Path(alert_rules.__file__).parent
-RULES = FOLDER / "rules" / "alerts.yml"
 
 SEGMENT = 'service="bot", segment="lookup", judge="j"'
 SCRAPED = f'instance="a", job="groundwatch", {SEGMENT}'
 LOW = "GroundwatchFaithfulnessLow"
 BROKEN = "GroundwatchAccountingBroken"
-
-Series = dict[str, str]
 
 
 def evidence(values: str, threshold: str = "14400x240") -> Series:
@@ -50,31 +46,10 @@ def fires(folder: Path, alert: str, series: Series, at: list[int]) -> dict[int, 
 
 
 def _silent(folder: Path, alert: str, series: Series, minute: int) -> bool:
-    done = _run(folder, series, [{"eval_time": f"{minute}m", "alertname": alert}])
+    done = run(folder, series, [{"eval_time": f"{minute}m", "alertname": alert}])
     if done.returncode and "alertname" not in done.stdout + done.stderr:
         raise AssertionError(done.stdout + done.stderr)
     return done.returncode == 0
-
-
-def _run(
-    folder: Path, series: Series, alert_tests: list[dict[str, Any]]
-) -> subprocess.CompletedProcess[str]:
-    test = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": s, "values": v} for s, v in series.items()],
-                "alert_rule_test": alert_tests,
-            }
-        ],
-    }
-    path = folder / "test.yml"
-    YAML(typ="safe", pure=True).dump(test, path)
-    return subprocess.run(
-        ["promtool", "test", "rules", path], capture_output=True, text=True, check=False
-    )
 
 
 def test_the_rule_file_is_current_and_valid() -> None:
@@ -86,13 +61,26 @@ def test_the_rule_file_is_current_and_valid() -> None:
 def test_each_alert_says_what_to_do_and_uses_names_of_the_catalogue() -> None:
     metrics = Metrics(CollectorRegistry())
     known = {row.name for row in metrics.catalogue}
+    recorded = {r["record"] for group in prometheus_rules.rules()["groups"] for r in group["rules"]}
     headings = re.findall(r"^## (\w+)$", (FOLDER / "RUNBOOKS.md").read_text(), re.MULTILINE)
     (group,) = alert_rules.rules()["groups"]
     assert [rule["alert"] for rule in group["rules"]] == headings
     for rule in group["rules"]:
-        assert set(re.findall(r"groundwatch_\w+", rule["expr"])) <= known
-        assert rule["labels"]["severity"] == "page"
+        assert set(re.findall(r"segment:[\w:]+", rule["expr"])) <= recorded
+        rest = re.sub(r"segment:[\w:]+", "", rule["expr"])
+        assert set(re.findall(r"groundwatch_\w+", rest)) <= known
+        assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["runbook"].endswith("#" + rule["alert"].lower())
+
+
+def test_each_runbook_says_what_it_means_and_what_to_do() -> None:
+    _, *sections = re.split(r"^## ", (FOLDER / "RUNBOOKS.md").read_text(), flags=re.MULTILINE)
+    for section in sections:
+        parts = re.findall(r"^\*\*([\w ]+)\.\*\* \S+", section, re.MULTILINE)
+        assert parts == [
+            *("Means", "First look", "Likely causes"),
+            *("What to do", "How to silence"),
+        ], section[:40]
 
 
 def test_evidence_above_the_threshold_pages_and_says_where(tmp_path: Path) -> None:
@@ -113,13 +101,13 @@ def test_evidence_above_the_threshold_pages_and_says_where(tmp_path: Path) -> No
             "judge": "j",
         },
         "exp_annotations": {
-            "summary": "Answers are less faithful than they should be.",
-            "description": "The evidence for service bot, segment lookup is 15.1k.",
+            "summary": "Answers of bot, segment lookup are less faithful than they should be.",
+            "description": "The evidence is 15.1k, above what a healthy month brings. Judge: j.",
             "runbook": "dashboards/RUNBOOKS.md#groundwatchfaithfulnesslow",
         },
     }
     told = {"eval_time": "30m", "alertname": LOW, "exp_alerts": [expected]}
-    done = _run(tmp_path, series, [told])
+    done = run(tmp_path, series, [told])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
