@@ -69,23 +69,24 @@ def _draft_reference(telling: Iterable[Row]) -> str | None:
     return " ".join(quotes) or None
 
 
+def known_as(candidate: Row, history: GoldenHistory) -> dict[str, Any]:
+    """Return a candidate under the id of one that asks the same and that people have touched."""
+    state = history.of(candidate["id"], candidate["question"])
+    return {**candidate, "id": state.candidate_id if state else candidate["id"]}
+
+
 def with_state(candidate: Row, history: GoldenHistory) -> dict[str, Any]:
-    """Return a candidate with what people did to it, under the id of one that asks the same.
+    """Return a candidate as `distinct` gives it with what people did to it.
 
     Adds `state`, `by` and `at` of the last thing done, and `standing` of what was exported.
     """
     state = history.of(candidate["id"], candidate["question"])
     if state is None:
         return {**candidate, "state": FRESH, "by": None, "at": None, "standing": None}
-    asked_at = candidate["provenance"]["asked_at"]
+    asked_at = candidate["last_asked_at"]
     failed_at = datetime.fromisoformat(asked_at) if asked_at else None
     standing = history.standing(state, failed_at)
-    return {
-        **candidate,
-        **(state.row or {}),
-        "id": state.candidate_id,
-        **_said(state, standing),
-    }
+    return {**candidate, **(state.row or {}), **_said(state, standing)}
 
 
 def reviewed_candidate(state: CandidateState, standing: Standing | None) -> dict[str, Any]:
@@ -97,6 +98,7 @@ def reviewed_candidate(state: CandidateState, standing: Standing | None) -> dict
         "draft": state.state not in ("accepted", "exported"),
         "provenance": state.provenance,
         "times": 0,
+        "last_asked_at": None,
         **_said(state, standing),
     }
 
@@ -113,16 +115,25 @@ def _said(state: CandidateState, standing: Standing | None) -> dict[str, Any]:
 def distinct(candidates: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each question once, the first of each kind, with how often it was found.
 
-    Adds `times` to each candidate; what counts as the same question is decided as for golden files.
+    Adds `times` and `last_asked_at` to each candidate. Candidates are the same by their id, or by
+    their question as golden files have it.
     """
     kept: list[tuple[str, dict[str, Any]]] = []
     for candidate in candidates:
-        question = normalised(candidate["question"])
-        same = next((one for other, one in kept if same_question(question, other)), None)
+        question, asked_at = normalised(candidate["question"]), candidate["provenance"]["asked_at"]
+        same = next(
+            (
+                one
+                for other, one in kept
+                if one["id"] == candidate["id"] or same_question(question, other)
+            ),
+            None,
+        )
         if same is None:
-            kept.append((question, {**candidate, "times": 1}))
+            kept.append((question, {**candidate, "times": 1, "last_asked_at": asked_at}))
         else:
             same["times"] += 1
+            same["last_asked_at"] = max(same["last_asked_at"] or "", asked_at or "") or None
     return [candidate for _, candidate in kept]
 
 

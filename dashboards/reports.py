@@ -26,7 +26,7 @@ from dashboards.calibration import (
     with_machine_verdicts,
 )
 from dashboards.candidate_states import FRESH, states_of
-from dashboards.candidates import candidate_of, distinct, reviewed_candidate, with_state
+from dashboards.candidates import candidate_of, distinct, known_as, reviewed_candidate, with_state
 from dashboards.estimates import (
     WindowSums,
     covariate_of,
@@ -291,11 +291,12 @@ class Reports:
         """
         review = await self.review(window, segment, limit)
         history = await self.golden_history()
-        found = distinct(
-            with_state(candidate, history)
+        asked = distinct(
+            known_as(candidate, history)
             for conversation in review["conversations"]
             if (candidate := candidate_of(conversation, self.fingerprint)) is not None
         )
+        found = [with_state(candidate, history) for candidate in asked]
         listed = {candidate["id"] for candidate in found}
         waiting = (
             reviewed_candidate(state, None)

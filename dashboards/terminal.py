@@ -170,7 +170,8 @@ def print_conversations(conversations: list[Any], console: Console) -> None:
 def print_candidates(candidates: list[Any], console: Console) -> None:
     """Print golden candidates, one line each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "state", "question", "times", "segment", "sources", "why"):
+    table.add_column("id", no_wrap=True)
+    for name in ("state", "question", "times", "segment", "sources", "why"):
         table.add_column(name, overflow="fold")
     for row in candidates:
         table.add_row(

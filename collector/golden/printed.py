@@ -52,7 +52,9 @@ def coverage(found: Coverage, console: Console) -> None:
 
 
 def _drift(name: str, drift: Drift, console: Console) -> None:
-    table = _table(name, "golden", "of it synthetic", "set", "requests", "traffic")
+    table = _table(
+        name, "golden", "of it synthetic", "share of set", "requests", "share of traffic"
+    )
     for one in drift.mixes[:_SHOWN_MIXES]:
         table.add_row(
             _text(one.name),

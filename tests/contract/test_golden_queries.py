@@ -94,7 +94,7 @@ async def test_results_are_those_of_finished_runs_oldest_first(store: ClickHouse
 
 
 async def test_events_of_a_candidate_come_back_in_order_and_once(store: ClickHouseStore) -> None:
-    row = {"question": "Why?", "segment": None, "gold_sources": [], "quotes": []}
+    row: dict[str, Any] = {"question": "Why?", "segment": None, "gold_sources": [], "quotes": []}
     events = [
         CandidateEvent(
             candidate_id="live-1",

@@ -17,11 +17,14 @@ from collector.demo.scenario import scenario
 from collector.demo.script import load_script
 from collector.demo.traffic import play
 from sinks import golden_file
+from sinks.golden_file import GoldenRow
 from tests.fakes.assistants import AssistantServer
 from tests.processes import AgentProcess
 
 QUIET = {"assembler": {"quiet_seconds": 0.2}}
 PLANTED = "annual-refund"
+DATED_BACK_SECONDS = 4.0
+"""Of the demo's questions: the time that the longest answer takes."""
 
 
 class Helpdesk:
@@ -63,6 +66,7 @@ class Circle(NamedTuple):
             if c.turns[0].question == self.question
         ]
         before = self.agent.totals()["judged"]
+        time.sleep(DATED_BACK_SECONDS)  # so that it is asked after whatever was done before
         alone = msgspec.structs.replace(story, conversations=told[:1], planted=[])
         url = self.agent.urls["otlp_http"]
         asyncio.run(play(alone, otlp_url=url, assistant=self.helpdesk.assistant))
@@ -164,3 +168,17 @@ def test_candidates_are_edited_rejected_and_drafted_also_while_no_agent_runs(
     assert "no candidate of this window" in circle.run(
         "golden", "reject", "live-0", "--by", "Eva", code=2
     )
+
+
+def test_live_traffic_shows_what_a_set_does_not_cover(circle: Circle, tmp_path: Path) -> None:
+    circle.asked_in_production("first")
+    golden = tmp_path / "golden.yaml"
+    golden_file.append(golden, [GoldenRow(id="a", question="Is SSO on Pro?", segment="lookup")])
+    stale = json.loads(circle.run("golden", "coverage", str(golden), "--json", code=1))
+    assert stale["stale"] == ["no golden question covers 100% of the requests"]
+    assert [one["question"] for one in stale["uncovered"]] == [circle.question]
+    golden_file.append(golden, [GoldenRow(id="b", question=circle.question, segment="lookup")])
+    shown = circle.run("golden", "coverage", str(golden))
+    assert "2 golden questions cover 100% of 1 requests compared (1 in all)\nnot stale\n" in shown
+    (again,) = json.loads(circle.run("golden", "candidates", "--golden", str(golden), "--json"))
+    assert again["same_as"] == "b"

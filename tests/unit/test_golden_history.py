@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.candidate_states import CandidateState
-from dashboards.candidates import candidate_of, distinct, with_state
+from dashboards.candidates import candidate_of, distinct, known_as, with_state
 from dashboards.golden_history import GoldenHistory, Outcome, standing_of
 from scorers.diagnosis_rows import TABLE, passed
 from tests.unit.test_candidates import claim, conversation
@@ -84,23 +84,33 @@ def state(question: str = "Is SSO on Pro free?", name: str = "exported") -> Cand
     return CandidateState(candidate_id="live-1", state=name, version=2, actor="Ana", row=row)
 
 
+def listed(history: GoldenHistory, *made: dict[str, Any] | None) -> list[dict[str, Any]]:
+    found = distinct(known_as(one, history) for one in made if one is not None)
+    return [with_state(one, history) for one in found]
+
+
 def test_a_live_failure_that_asks_what_an_exported_row_asks_is_that_row() -> None:
     results = [{"question_id": "live-1", "run_id": "a", "at": MONDAY, "diagnosis": "working"}]
     history = GoldenHistory([state()], results)
-    made = [candidate_of(conversation(question=q), "judge") for q in ("is sso on Pro free", "Who?")]
-    again, other = (with_state(one, history) for one in made if one is not None)
+    earlier, later, other = (
+        candidate_of(conversation(question=question), "judge")
+        for question in ("is sso on Pro free", "Is SSO on Pro  free?", "Who?")
+    )
+    assert earlier is not None
+    earlier["provenance"]["asked_at"] = (MONDAY - timedelta(days=1)).isoformat()
+    again, new = listed(history, earlier, later, other)  # the worst one first, not the latest
     assert (again["id"], again["state"], again["by"]) == ("live-1", "exported", "Ana")
-    assert again["standing"]["name"] == "regression"  # asked at 10:00 of the same day
+    assert (again["times"], again["standing"]["name"]) == (2, "regression")
     assert again["gold_sources"] == ["page-1140"]
-    assert (other["state"], other["standing"]) == ("unreviewed", None)
-    assert len(distinct([again, again, other])) == 2
+    assert (new["state"], new["standing"], new["times"]) == ("unreviewed", None, 1)
+    (fixed,) = listed(history, earlier)
+    assert fixed["standing"]["name"] == "fixed"  # it failed before the run that was right
 
 
 def test_only_what_is_in_the_set_can_come_back() -> None:
     history = GoldenHistory([state(name="rejected")], [])
-    made = candidate_of(conversation(), "judge")
-    assert made is not None
-    assert with_state(made, history)["standing"] is None
+    (found,) = listed(history, candidate_of(conversation(), "judge"))
+    assert (found["state"], found["standing"]) == ("rejected", None)
 
 
 def test_the_draft_of_a_reference_is_what_the_pages_say_with_personal_data_masked() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import collector.demo
+from collector.cli import app
 from collector.demo.corpus import load_pages
 from collector.errors import UsageError
 from collector.golden.lint import lint
@@ -168,3 +171,20 @@ def test_a_list_of_pages_that_cannot_be_read_says_where(
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=said):
         read_pages(tmp_path / name)
+
+
+def test_the_command_prints_a_line_a_finding_and_ends_with_1_on_errors(tmp_path: Path) -> None:
+    golden, pages = tmp_path / "golden.yaml", tmp_path / "pages.txt"
+    golden_file.append(golden, distinct(1))
+    pages.write_text("212\n")
+    words = ["golden", "lint", str(golden), "--pages", str(pages)]
+    sound = CliRunner().invoke(app, words)
+    assert (sound.exit_code, sound.output.splitlines()[-1]) == (0, "0 errors, 2 warnings")
+    pages.write_text("213\n")
+    lost = CliRunner().invoke(app, words)
+    assert lost.exit_code == 1
+    assert lost.output.splitlines()[0] == (
+        f"{golden}:1: {{}}0: error: no page has the id 212 [source_is_gone]"
+    )
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert found[0]["check"] == "source_is_gone"

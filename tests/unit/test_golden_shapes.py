@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+from typer.testing import CliRunner
+
+from collector.cli import app
 from collector.golden.shapes import SHAPES
+from sinks import golden_file
 from sinks.golden_file import GoldenRow
 
 ROWS = [
@@ -70,3 +75,14 @@ def test_phoenix_reads_parallel_lists() -> None:
     assert body["outputs"] == [{"answer": "Yes."}, {}]
     assert [one["golden_id"] for one in body["metadata"]] == ["sso", "pets"]
     assert body["splits"] == ["lookup", "none"]
+
+
+def test_the_command_prints_the_rows_of_a_file_but_no_drafts(tmp_path: Path) -> None:
+    path = tmp_path / "ours.yaml"
+    draft = GoldenRow(id="d", question="A draft?", extra={"draft": True})
+    golden_file.append(path, [*ROWS, draft])
+    before = path.read_bytes()
+    for name, write in SHAPES.items():
+        done = CliRunner().invoke(app, ["golden", "export", str(path), "--format", name])
+        assert (done.exit_code, done.output) == (0, write(golden_file.load(path)[:2], "ours"))
+    assert path.read_bytes() == before
