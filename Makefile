@@ -76,7 +76,7 @@ dashboards-verify: setup ## Run every query of every Grafana dashboard on data o
 	@$(BIN)/python -m tests.dashboards_verify
 
 .PHONY: pictures
-pictures: setup ## Make the README's picture from a real run of the demo
+pictures: setup ## Make the README's pictures from a real run of the demo; needs Chromium
 	@$(BIN)/python -m tests.pictures
 
 INPUTS ?= 100000

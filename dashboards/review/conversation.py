@@ -116,7 +116,11 @@ def turn_of(row: Row) -> dict[str, Any]:
     """
     claims = [dict(claim) for claim in row["claims"]]
     documents = [dict(document) for document in row["documents"]]
-    diagnosis = diagnose_online(_request(row, documents), [Claim(**claim) for claim in claims])
+    diagnosis = diagnose_online(
+        _request(row, documents),
+        [Claim(**claim) for claim in claims],
+        reported=any(signal["complaint"] for signal in row["signals"]),
+    )
     judged = row["judgement_status"] == "judged"
     return {
         "trace_id": row["trace_id"],

@@ -51,6 +51,7 @@ def page_routes(desk: Desk) -> list[Route]:
             week=found,
             query=query,
             asked=request.query_params,
+            days=_days(window),
             weeks=_weeks(window, datetime.now(UTC)),
             states=STATES,
             ready=ready,
@@ -162,6 +163,12 @@ def _weeks(window: Window, now: datetime) -> dict[str, Any]:
         "before": _name(window.since - timedelta(weeks=1)) if shown else _name(monday),
         "after": later if shown and iso_week(later).since <= now else None,
     }
+
+
+def _days(window: Window) -> str:
+    hours = round((window.until - window.since) / timedelta(hours=1))
+    count, unit = (hours // 24, "day") if hours >= 24 else (hours, "hour")
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def _name(day: datetime) -> str:

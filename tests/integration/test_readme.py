@@ -201,6 +201,6 @@ def test_the_signal_example_and_the_paths_are_answered(tmp_path: Path) -> None:
             path: httpx.get(f"{agent.urls['review']}{path}", **LOCAL).status_code for path in paths
         }
     assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
-    assert (page.status_code, "95 % interval" in page.text) == (200, True)
+    assert (page.status_code, "State of the week" in page.text) == (200, True)
     assert len(paths) >= 6
     assert set(statuses.values()) == {200}, statuses
