@@ -7,24 +7,40 @@ All changes happen in one thread between two awaits, so every scrape sees a cons
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from datetime import datetime
 
 from prometheus_client import Counter, Gauge
 
-from collector.model import Judgement, JudgeTask, RagRequest, StoredRequest
+from collector.model import FAITHFULNESS, Judgement, JudgeTask, RagRequest, StoredRequest
 from collector.quality import QualityCounters
-from collector.telemetry import BoundedLabel, Metrics
+from collector.telemetry import SCORES, BoundedLabel, Metrics
 
 _MAX_VERSIONS = 100
 
 
 class Accounting:
-    """Counts requests through their states and adds judged ones to the quality sums."""
+    """Counts requests through their states and adds judged ones to the quality sums.
 
-    def __init__(self, metrics: Metrics, fingerprint: str, max_services: int = 50) -> None:
+    Args:
+        metrics: our own metrics.
+        fingerprint: of the judge of faithfulness.
+        max_services: distinct services; later ones are counted as other.
+        scorers: fingerprints of the other scorers, by name; their sums are apart.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        fingerprint: str,
+        max_services: int = 50,
+        scorers: Mapping[str, str] | None = None,
+    ) -> None:
         self._metrics = metrics
         self._fingerprint = fingerprint
+        self._scorers = scorers or {}
         self.quality = QualityCounters(metrics.quality)
+        self.scores = QualityCounters(metrics.scores)
         self._announced: set[tuple[str, str]] = set()
         self._service = BoundedLabel(max_services)
         self._version = BoundedLabel(_MAX_VERSIONS)
@@ -49,6 +65,8 @@ class Accounting:
         for by_traffic in (m.requests, m.eligible, m.not_sampled, m.judged, m.waiting):
             by_traffic.labels(*labels)
         self.quality.announce((*labels, self._fingerprint))
+        for scorer in self._scorers.items():
+            self.scores.announce((*labels, *scorer))
 
     def deployed(self, service: str | None, version: str, at: datetime) -> None:
         """Note when a version of the assistant was seen; only the first time counts."""
@@ -57,13 +75,21 @@ class Accounting:
             self._versions.add(labels)
             self._metrics.version_seen.labels(*labels).set(at.timestamp())
 
-    def stored(self, row: StoredRequest, *, first: bool, newly_eligible: bool) -> None:
+    def stored(
+        self,
+        row: StoredRequest,
+        *,
+        first: bool,
+        newly_eligible: bool,
+        scored_before: Container[str] = (),
+    ) -> None:
         """Count a request that is now durable.
 
         Args:
             row: the stored request.
             first: this is the first version of its trace.
             newly_eligible: it is eligible and no earlier version of it was.
+            scored_before: the other scorers that an earlier version had something to score for.
         """
         m, labels = self._metrics, self.traffic_labels(row.request)
         self.announce(row.request.service, row.request.segment)
@@ -80,6 +106,9 @@ class Accounting:
                 m.waiting.labels(*labels).inc()
             else:
                 m.not_sampled.labels(*labels).inc()
+        for scorer in row.decision.scorer_probability:
+            if scorer in self._scorers and scorer not in scored_before:
+                self.scores.add((*labels, scorer, self._scorers[scorer]), {"requests": 1.0})
 
     def clustered(self, service: str, segment: str, design_effect: float) -> None:
         """Export by which factor conversations widen the variance of a service and segment."""
@@ -88,6 +117,8 @@ class Accounting:
 
     def carried(self, task: JudgeTask) -> None:
         """Count a task that an earlier process left waiting."""
+        if task.scorer != FAITHFULNESS:
+            return
         labels = self.traffic_labels(task.request)
         self._metrics.carried_over.labels(*labels).inc()
         self._metrics.waiting.labels(*labels).inc()
@@ -95,6 +126,10 @@ class Accounting:
     def finished(self, task: JudgeTask, judgement: Judgement) -> None:
         """Count the durable outcome of a task that was stored or carried."""
         m, labels = self._metrics, self.traffic_labels(task.request)
+        if task.scorer != FAITHFULNESS:
+            series = (*labels, task.scorer, judgement.fingerprint)
+            self.scores.add(series, _score_sums(1.0 / task.probability, judgement))
+            return
         w, h = 1.0 / task.probability, _loss(task.prediction)
         quality = (*labels, judgement.fingerprint)
         m.waiting.labels(*labels).dec()
@@ -127,6 +162,14 @@ def _sums(w: float, l_: float, h: float) -> dict[str, float]:
     sums |= {"w2": w * w, "w2l": w * w * l_, "w2ll": w * w * l_ * l_}
     sums |= {"wh": w * h, "wlh": w * l_ * h, "whh": w * h * h}
     return sums | {"w2h": w * w * h, "w2lh": w * w * l_ * h, "w2hh": w * w * h * h}
+
+
+def _score_sums(w: float, judgement: Judgement) -> dict[str, float]:
+    """Return what one judgement of another scorer adds to its sums."""
+    if judgement.score is None:
+        return {"w_failed" if judgement.status == "failed" else "w_unscored": w}
+    sums = _sums(w, 1.0 - judgement.score, 0.0)
+    return {name: amount for name, amount in sums.items() if name in SCORES}
 
 
 def _sum(metric: Counter | Gauge) -> float:

@@ -61,7 +61,9 @@ class Acks:
 
     def forget(self, partitions: set[int]) -> None:
         """Drop all that is known of partitions that are another's from now on."""
-        self._holds = {p: holds for p, holds in self._holds.items() if p.partition not in partitions}
+        self._holds = {
+            p: holds for p, holds in self._holds.items() if p.partition not in partitions
+        }
         for partition in partitions:
             self._order.pop(partition, None)
             self._next.pop(partition, None)

@@ -27,6 +27,7 @@ from collector.config import Config, Resolved
 from collector.errors import ConfigError, DependencyError, UsageError
 from collector.inference import SignalInference
 from collector.journal.sqlite import SqliteJournal
+from collector.judges import Judges, build_judges, golds_of, open_budget, own_draws, running_judges
 from collector.pipeline import LocalScore, Processor
 from collector.ports import (
     CONVERSATIONS,
@@ -35,7 +36,6 @@ from collector.ports import (
     TELEMETRY,
     Consumer,
     Journal,
-    Judge,
     Store,
 )
 from collector.receivers.otlp_grpc import GrpcReceiver
@@ -53,15 +53,12 @@ from scorers.covariate import Covariate
 from scorers.faithfulness import unscored_reason
 from scorers.implicit.detect import infer
 from scorers.judge.budget import Budget
-from scorers.judge.cache import CachedJudge
 from scorers.judge.worker import READ_AHEAD, JudgeWorker
-from scorers.lexical import LexicalJudge, lexical_score
-from sinks.batch_calls import SqliteBatchCalls
+from scorers.lexical import lexical_score
 from sinks.clickhouse import ClickHouseStore
 from sinks.connection import embedded_folder
 from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
-from sinks.spend_ledger import SpendLedger
 
 _BATCH_READ_AHEAD = 2_000
 """Tasks whose calls may be under way in batches at once; they are held in memory."""
@@ -72,6 +69,7 @@ _GAUGE_SECONDS = 1.0
 _RETENTION_SECONDS = 3600.0
 _CLUSTERS_SECONDS = 3600.0
 _UNSCRAPED = "unscraped.json"
+_UNSCRAPED_SCORES = "unscraped-scores.json"
 _TRUST_SECONDS = 60.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HEARTBEAT_LIMIT_SECONDS = 30.0
@@ -106,57 +104,15 @@ def local_score(request: Any) -> LocalScore:
     return LocalScore(result.score, result.reason)
 
 
-def build_judge(resolved: Resolved, metrics: Metrics, budget: Budget | None = None) -> Judge:
-    """Build the judge that the configuration names; a budget pays for its calls."""
-    judge = resolved.config.judge
-    if judge.engine == "lexical":
-        return LexicalJudge()
-    # The client is slow to import; an agent that judges locally does not need it.
-    from scorers.judge.client import OpenAIJudge
-
-    return OpenAIJudge(
-        judge.openai,
-        resolved.secrets.judge_keys,
-        metrics,
-        budget=budget,
-        most_at_once=judge.concurrency,
-    )
-
-
-async def _open_budget(
-    config: Config, metrics: Metrics, clock: Clock, stack: AsyncExitStack
-) -> Budget:
-    """Open the record of spend; a judge that is free needs none."""
-    openai = config.judge.openai
-    if config.judge.engine == "lexical":
-        return Budget(None, None, metrics, clock)
-    ledger = await SpendLedger.open(openai.spend_file or config.data_dir / "spend.sqlite")
-    stack.push_async_callback(ledger.close)
-    return Budget(ledger, openai.daily_budget_usd, metrics, clock)
-
-
 @asynccontextmanager
-async def judge_of(resolved: Resolved, metrics: Metrics) -> AsyncIterator[Judge]:
-    """Run the configured judge while no agent does; it pays from the same budget."""
+async def judges_of(resolved: Resolved, metrics: Metrics) -> AsyncIterator[Judges]:
+    """Run the configured judges while no agent does; they pay from the same budget."""
     async with AsyncExitStack() as stack:
         _make_data_dir(resolved.config.data_dir)
-        budget = await _open_budget(resolved.config, metrics, SystemClock(), stack)
-        judge = build_judge(resolved, metrics, budget)
-        stack.push_async_callback(judge.close)
-        yield judge
-
-
-async def _batch_judge(
-    resolved: Resolved, budget: Budget, metrics: Metrics, clock: Clock, stack: AsyncExitStack
-) -> Judge:
-    """Build a judge that asks by batches and keeps a durable record of them."""
-    from scorers.judge.batch import batch_judge
-
-    config = resolved.config
-    calls = await asyncio.to_thread(SqliteBatchCalls, config.data_dir / "batches.sqlite")
-    stack.push_async_callback(calls.close)
-    keys = resolved.secrets.judge_keys
-    return batch_judge(config.judge.openai, keys, calls, budget, metrics, clock)
+        budget = await open_budget(resolved.config, metrics, SystemClock(), stack)
+        judges = build_judges(resolved, metrics, budget)
+        stack.push_async_callback(judges.close)
+        yield judges
 
 
 def _make_data_dir(folder: Path) -> None:
@@ -248,25 +204,25 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         stack.push_async_callback(store.close)
         journal = await open_journal(resolved, metrics)
         stack.push_async_callback(journal.close)
-        budget = await _open_budget(config, metrics, clock, stack)
-        if config.judge.openai.batch and config.judge.engine == "openai":
-            judge = await _batch_judge(resolved, budget, metrics, clock, stack)
-        else:
-            judge = build_judge(resolved, metrics, budget)
-        if config.judge.engine != "lexical":
-            judge = CachedJudge(judge, store, metrics)
-        stack.push_async_callback(judge.close)
+        budget = await open_budget(config, metrics, clock, stack)
+        golds = await asyncio.to_thread(golds_of, config)
+        judges = await running_judges(resolved, golds, store, budget, metrics, clock, stack)
+        judge = judges.judge
         inferring = [CONVERSATIONS] if config.implicit.enabled else []
         topics = (TELEMETRY, SIGNALS, JUDGE, *inferring)
         joining = (journal.consumer(topic, "groundwatch") for topic in topics)
         consumers = dict(zip(topics, await asyncio.gather(*joining), strict=True))
         keeps_texts = config.store.content == "full"
         dead_letters = DeadLetterFile(config.data_dir, bodies=keeps_texts)
-        accounting = Accounting(metrics, judge.fingerprint)
+        accounting = Accounting(metrics, judge.fingerprint, scorers=judges.fingerprints)
         metrics.judge_info.labels(judge.fingerprint).set(1)
-        accounting.quality.take_over(config.data_dir / _UNSCRAPED)
-        stack.callback(accounting.quality.hand_over, config.data_dir / _UNSCRAPED)
-        reports = Reports(store, judge.fingerprint)
+        for counters, name in (
+            (accounting.quality, _UNSCRAPED),
+            (accounting.scores, _UNSCRAPED_SCORES),
+        ):
+            counters.take_over(config.data_dir / name)
+            stack.callback(counters.hand_over, config.data_dir / name)
+        reports = Reports(store, judge.fingerprint, judges.fingerprints)
         for service, segment in await reports.known_segments(clock.now()):
             accounting.announce(service, segment)
         covariate = Covariate(store, SCORER, judge.fingerprint, clock)
@@ -281,11 +237,13 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
             metrics=metrics,
             config=config,
             clock=clock,
+            own_draws=own_draws(config, golds),
         )
         worker = JudgeWorker(
             consumer=consumers[JUDGE],
             store=store,
             judge=judge,
+            scorers=judges.scorers,
             concurrency=config.judge.concurrency,
             max_wait_hours=config.judge.max_wait_hours,
             read_ahead=_BATCH_READ_AHEAD if config.judge.openai.batch else READ_AHEAD,
@@ -345,7 +303,8 @@ async def running(resolved: Resolved) -> AsyncIterator[Agent]:
         grpc = GrpcReceiver(journal, config.receive, metrics, resolved.secrets.ingest_token)
         grpc_port = await grpc.start(config.listen.otlp_grpc)
         stack.push_async_callback(grpc.stop)
-        exposition = accounting.quality.exposed(make_asgi_app(metrics.registry))
+        exposition = accounting.scores.exposed(make_asgi_app(metrics.registry))
+        exposition = accounting.quality.exposed(exposition)
         scrape = _serve(stack, exposition, config.listen.metrics, "metrics")
         review = _serve(
             stack,
@@ -535,11 +494,11 @@ async def reports_of(resolved: Resolved) -> AsyncIterator[Reports]:
         )
     metrics = Metrics(CollectorRegistry())
     store: Store = await open_store(resolved.config, metrics)
-    judge = build_judge(resolved, metrics)
+    judges = build_judges(resolved, metrics)
     try:
-        yield Reports(store, judge.fingerprint)
+        yield Reports(store, judges.judge.fingerprint, judges.fingerprints)
     finally:
-        await judge.close()
+        await judges.close()
         await store.close()
 
 

@@ -359,10 +359,44 @@ class OpenAIConfig(_Section):
         ]
 
 
+ScorerName = Literal[
+    "answer_relevance",
+    "context_precision",
+    "context_sufficiency",
+    "citation_support",
+    "refusal",
+    "correctness",
+    "context_recall",
+]
+Engine = Literal["lexical", "openai"]
+_LOCAL_SCORERS = ("citation_support", "refusal", "correctness", "context_recall")
+_GOLDEN_SCORERS = ("correctness", "context_recall")
+
+
+class ScorerConfig(_Section):
+    """A scorer beside faithfulness."""
+
+    rate: float = Field(gt=0, le=1, description="share of the requests it applies to")
+    engine: Engine | None = Field(None, description="who judges; default: judge.engine")
+
+
+class SecondJudgeConfig(_Section):
+    """Another model that judges faithfulness of a part of what the first one judges."""
+
+    rate: float = Field(gt=0, le=1, description="share of what is judged that is judged twice")
+    model: str = Field(min_length=1, description="its model; prices are those of judge.openai")
+    base_url: str | None = Field(
+        None, description="its endpoint; null: those of judge.openai, whose limits hold by model"
+    )
+    api_key_env: str | None = Field(
+        None, description="environment variable with the key of that base_url"
+    )
+
+
 class JudgeConfig(_Section):
     """Who judges, and how much of it at once."""
 
-    engine: Literal["lexical", "openai"] = Field(
+    engine: Engine = Field(
         "lexical", description="lexical: free and local; openai: a language model"
     )
     concurrency: int = Field(4, ge=1, le=256, description="judgements under way at once")
@@ -373,6 +407,68 @@ class JudgeConfig(_Section):
         "day's budget before it counts as failed",
     )
     openai: OpenAIConfig = OpenAIConfig()
+    scorers: dict[ScorerName, ScorerConfig] = Field(
+        default_factory=dict,
+        description="scorers beside faithfulness, each with its rate and, where it differs, engine",
+    )
+    second: SecondJudgeConfig | None = Field(
+        None, description="another model that judges a part of the same answers again"
+    )
+
+    @model_validator(mode="after")
+    def _some_need_a_model(self) -> JudgeConfig:
+        for name, scorer in self.scorers.items():
+            local = name in _LOCAL_SCORERS
+            if self.engine_of(name) == "lexical" and not local:
+                raise ValueError(f"scorers.{name}: needs a model; set its engine to openai")
+            if scorer.engine == "openai" and name == "context_recall":
+                raise ValueError(f"scorers.{name}: needs no model; leave its engine out")
+        return self
+
+    @model_validator(mode="after")
+    def _a_budget_needs_the_second_price(self) -> JudgeConfig:
+        known = self.openai.prices if self.openai.daily_budget_usd is not None else None
+        if self.second is not None and known is not None and self.second.model not in known:
+            raise ValueError(
+                f"second.model: the price of {self.second.model} is not known; "
+                "add it to judge.openai.prices"
+            )
+        return self
+
+    def engine_of(self, scorer: ScorerName) -> Engine:
+        """Return who judges for a scorer."""
+        if scorer == "context_recall":
+            return "lexical"
+        return self.scorers[scorer].engine or self.engine
+
+    @property
+    def needs_golds(self) -> bool:
+        """Whether any scorer looks questions up in the golden set."""
+        return any(name in self.scorers for name in _GOLDEN_SCORERS)
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether anything is judged by a model."""
+        engines = {self.engine, *map(self.engine_of, self.scorers)}
+        return "openai" in engines or self.second is not None
+
+    @property
+    def second_openai(self) -> OpenAIConfig | None:
+        """Return how the second judge is asked, None where there is none."""
+        if self.second is None:
+            return None
+        changes: dict[str, Any] = {"model": self.second.model, "batch": False}
+        if self.second.base_url is None:
+            changes["endpoints"] = [
+                one.model_copy(update={"model": self.second.model}) for one in self.openai.endpoints
+            ]
+        else:
+            changes |= {
+                "base_url": self.second.base_url,
+                "endpoints": [],
+                "api_key_env": self.second.api_key_env,
+            }
+        return self.openai.model_copy(update=changes)
 
 
 class SegmentRule(_Section):
@@ -468,6 +564,13 @@ class Config(_Section):
             raise ValueError("receive.max_body_bytes: must be below journal.max_bytes")
         return self
 
+    @model_validator(mode="after")
+    def _golden_scorers_have_a_file(self) -> Config:
+        if self.judge.needs_golds and self.review.golden_file is None:
+            names = ", ".join(name for name in _GOLDEN_SCORERS if name in self.judge.scorers)
+            raise ValueError(f"judge.scorers: {names} needs review.golden_file")
+        return self
+
     @property
     def store_url(self) -> str:
         """The store's URL, the embedded one below `data_dir` where none is given."""
@@ -558,7 +661,9 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
     found: dict[str, SecretStr] = {}
     judge_keys: dict[str, SecretStr] = {}
     judge = section(raw, "judge")
-    keys = _judge_keys(section(judge, "openai")) if judge.get("engine") == "openai" else {}
+    keys = _judge_keys(section(judge, "openai")) if _asks_a_model(judge) else {}
+    if (name := section(judge, "second").get("api_key_env")) is not None:
+        keys["judge.second.api_key_env"] = str(name)
     for path, name in keys.items():
         if key := environ.get(name):
             judge_keys[name] = SecretStr(key)
@@ -588,6 +693,18 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
                 f"{password_env} is not set"
             )
     return Secrets(**found, judge_keys=judge_keys)
+
+
+def _asks_a_model(judge: Mapping[str, Any]) -> bool:
+    """Say whether judge.openai is used, of a configuration that may be wrong elsewhere."""
+    scorers, second = judge.get("scorers"), judge.get("second")
+    engines = (
+        [scorer.get("engine") for scorer in scorers.values() if isinstance(scorer, Mapping)]
+        if isinstance(scorers, Mapping)
+        else []
+    )
+    elsewhere = isinstance(second, Mapping) and second.get("base_url") is None
+    return "openai" in (judge.get("engine"), *engines) or elsewhere
 
 
 def _judge_keys(openai: Mapping[str, Any]) -> dict[str, str]:

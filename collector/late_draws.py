@@ -149,6 +149,24 @@ def first_task(
     )
 
 
+def scorer_tasks(
+    request: RagRequest, row: StoredRequest, telemetry_version: int, known: Known | None
+) -> list[JudgeTask]:
+    """Return the tasks of the other scorers that drew a request, counted where they are new."""
+    decision = row.decision
+    before = known.decision.scorer_probability if known is not None else {}
+    return [
+        JudgeTask(
+            request=request,
+            version=telemetry_version,
+            probability=decision.scorer_probability[scorer],
+            counted=scorer not in before,
+            scorer=scorer,
+        )
+        for scorer in decision.scorers_drawn
+    ]
+
+
 def _with_telemetry(row: StoredRequest, known: dict[str, Known]) -> StoredRequest:
     """Return the row with its raw spans, which every version carries for late ones to join."""
     found = known.get(row.request.trace_id)

@@ -194,6 +194,12 @@ class NotARequest(_Value, frozen=True):
 
 # --- Decision, judging -------------------------------------------------------------------
 
+FAITHFULNESS = "faithfulness"
+"""The scorer whose draw is the request's own; all others are optional."""
+
+SECOND = "second_judge"
+"""The scorer under whose name another judge's faithfulness is kept apart."""
+
 
 class Decision(_Value, frozen=True):
     """The sampling decision of one request, fixed when it is first made.
@@ -209,6 +215,10 @@ class Decision(_Value, frozen=True):
     `prediction` is what the judge is expected to say, in [0, 1], and `complaint_prediction` the
     same should a complaint raise the decision; `calibration` is the version they come from. All
     three are None where there was no calibration yet.
+
+    Every other scorer draws for itself, by a hash of its own: `scorer_probability` holds the
+    inclusion probability for each that this request has something to score for, `scorers_drawn`
+    those that judge it.
     """
 
     sampled: bool
@@ -223,6 +233,8 @@ class Decision(_Value, frozen=True):
     prediction: float | None = None
     complaint_prediction: float | None = None
     calibration: str | None = None
+    scorer_probability: dict[str, float] = {}
+    scorers_drawn: list[str] = []
 
     @property
     def at_first(self) -> Decision:
@@ -348,7 +360,7 @@ class JudgeTask(_Value, frozen=True):
     The request travels with the task, so a judge needs no store to read from and texts that may
     not be stored can still be judged. `counted` says whether this task is the one that entered
     the request into the accounting (a later version of the same request does not). `prediction`
-    is that of the decision.
+    is that of the decision. `scorer` says who is to judge, by name.
     """
 
     request: RagRequest
@@ -357,6 +369,7 @@ class JudgeTask(_Value, frozen=True):
     counted: bool = True
     purpose: Purpose = "estimate"
     prediction: float | None = None
+    scorer: str = FAITHFULNESS
 
 
 class Calibration(_Value, frozen=True):

@@ -35,7 +35,13 @@ from collector.errors import (
 )
 from collector.extract import extract
 from collector.inference import conversation_entries
-from collector.late_draws import LateDraws, first_task, task_entry, version_with
+from collector.late_draws import (
+    LateDraws,
+    first_task,
+    scorer_tasks,
+    task_entry,
+    version_with,
+)
 from collector.model import (
     MAX_SPAN_IDS,
     Decision,
@@ -56,6 +62,7 @@ from collector.ports import (
 )
 from collector.reading import Reader, Taken
 from collector.redaction import storable_request
+from collector.sampling import OwnDraw, with_own_draws
 from collector.segments import Segmenter
 from collector.set_aside import SetAside, letter_of, log_fault
 from collector.signals import signal_entries
@@ -79,7 +86,7 @@ class LocalScore(NamedTuple):
 class _Built(NamedTuple):
     row: StoredRequest
     known: Known | None
-    task: JudgeTask | None
+    tasks: list[JudgeTask]
 
     @property
     def is_news(self) -> bool:
@@ -108,12 +115,14 @@ class Processor:
         metrics: Metrics,
         config: Config,
         clock: Clock,
+        own_draws: Sequence[OwnDraw] = (),
     ) -> None:
         self._consumer = consumer
         self._journal = journal
         self._store = store
         self._score = score
         self._foreseen = foreseen
+        self._own_draws = own_draws
         self._set_aside = SetAside(dead_letters, metrics)
         self._accounting = accounting
         self._metrics = metrics
@@ -258,7 +267,7 @@ class Processor:
         refused = await self._write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
         # Again after a replay: between writing rows and appending these a process may have died.
-        entries = [task_entry(item.task) for item in built if item.task is not None]
+        entries = [task_entry(task) for item in built for task in item.tasks]
         if self._config.implicit.enabled:
             entries += conversation_entries(item.row for item in built if not item.is_outdated)
         if entries:
@@ -268,6 +277,7 @@ class Processor:
                 item.row,
                 first=item.known is None,
                 newly_eligible=_newly_eligible(item.row, item.known),
+                scored_before=item.known.decision.scorer_probability if item.known else (),
             )
         # Signals may have come before their request: they could not find it, so it finds them.
         await self._late_draws.of_rows([item.row for item in built], patiently)
@@ -341,6 +351,9 @@ class Processor:
             decision = self._foreseen(decision, local.score)
         content = self._config.store.content
         version = otlp.version_of(trace)
+        if known is None or version_with(version, decision) > known.version:
+            fit = [d for d in self._own_draws if local.ineligible is None or not d.nested]
+            decision = with_own_draws(decision, request, fit)
         row = StoredRequest(
             request=storable_request(request, content),
             version=version_with(version, decision),
@@ -352,14 +365,16 @@ class Processor:
         )
         if known is not None and row.version < known.version:
             # What made the stored version is gone; less must not supersede more.
-            return _Built(row, known, None)
+            return _Built(row, known, [])
+        kept = request if content == "none" else row.request
         task = first_task(
-            request if content == "none" else row.request,
+            kept,
             row,
             version,
             newly_eligible=_newly_eligible(row, known),
         )
-        return _Built(row, known, task)
+        tasks = scorer_tasks(kept, row, version, known)
+        return _Built(row, known, tasks if task is None else [task, *tasks])
 
     async def _write(self, rows: Sequence[StoredRequest], patiently: Patience) -> set[str]:
         """Write rows; set aside those the store refuses for good, and return their trace ids."""

@@ -357,7 +357,7 @@ class BatchCalls(Protocol):
 
 
 class Judge(Protocol):
-    """Scores one answer for faithfulness, claim by claim."""
+    """Scores one answer: for faithfulness, claim by claim, or as another scorer does."""
 
     @property
     def fingerprint(self) -> str:

@@ -205,6 +205,8 @@ async def _got(url: str, name: str, parameters: dict[str, Any]) -> Any:
         ) from err
     if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
         said = found.get("error") if isinstance(found, dict) else None
+        if answer.status_code == httpx.codes.BAD_REQUEST and said:
+            raise UsageError([str(said)])
         raise TransientDependencyError(
             f"the agent at {url} answered {answer.status_code}: {said or 'no report'}"
         )

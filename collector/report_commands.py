@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from collector.model import FAITHFULNESS
 from collector.options import (
     ConfigOption,
     DataDirOption,
@@ -48,6 +49,9 @@ def estimates(
     since: DaySinceOption = None,
     week: WeekOption = None,
     segment: SegmentOption = "",
+    scorer: Annotated[
+        str, typer.Option(help="Of judge.scorers, or second_judge, in place of faithfulness.")
+    ] = FAITHFULNESS,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +60,8 @@ def estimates(
     from dashboards import terminal
 
     window = window_of("estimates", since, week)
-    report = run_async(ask(to_read(config, data_dir), "estimates", window, segment=segment))
+    asked = {"segment": segment, "scorer": scorer}
+    report = run_async(ask(to_read(config, data_dir), "estimates", window, **asked))
     if as_json:
         print_json(report)
     else:

@@ -7,12 +7,14 @@ The hash is independent of upstream samplers, which use the unsalted bits of the
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
-from collector.model import Decision, Trace
+from collector.model import Decision, RagRequest, Trace
 
 _THRESHOLD_BITS = 56
 _THRESHOLD = re.compile(r"[0-9a-f]{1,14}")
@@ -94,3 +96,40 @@ def raised(decision: Decision, rate: float) -> Decision:
         first_probability=first.probability,
         first_sampled=first.sampled,
     )
+
+
+class OwnDraw(NamedTuple):
+    """How a scorer other than faithfulness is drawn.
+
+    Args:
+        scorer: its name.
+        rate: share that it judges of the requests it `applies` to.
+        applies: says whether a request has what it looks at.
+        nested: it judges only what faithfulness was drawn for, so that the two can be compared.
+    """
+
+    scorer: str
+    rate: float
+    applies: Callable[[RagRequest], bool]
+    nested: bool = False
+
+
+def with_own_draws(decision: Decision, request: RagRequest, draws: Sequence[OwnDraw]) -> Decision:
+    """Return the decision with a draw for each scorer that has something to judge by now.
+
+    Each has a hash of its own, so no scorer's sample depends on another's, nor on any score. What
+    is drawn, or not drawn, stays so. A nested draw multiplies the first probability of the
+    request, which no later signal changes.
+    """
+    probability = dict(decision.scorer_probability)
+    drawn = list(decision.scorers_drawn)
+    first = decision.at_first
+    for draw in draws:
+        if draw.scorer in probability or not draw.applies(request):
+            continue
+        outer = first.probability if draw.nested else decision.upstream
+        probability[draw.scorer] = outer * draw.rate
+        may_be = first.sampled or not draw.nested
+        if may_be and uniform(f"{decision.salt}/{draw.scorer}", request.trace_id) < draw.rate:
+            drawn.append(draw.scorer)
+    return msgspec.structs.replace(decision, scorer_probability=probability, scorers_drawn=drawn)

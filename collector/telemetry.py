@@ -48,6 +48,8 @@ QUALITY = (
     ("w_unscored", "unscored_weight", "Weight of answers without a claim."),
     ("wh_unscored", "unscored_weighted_predicted_loss", "Sum of wh of these."),
 )
+SCORES = ("n", "w", "wl", "wll", "w2", "w2l", "w2ll", "w_failed", "requests", "w_unscored")
+"""Of these sums, the ones that the other scorers have: nothing predicts their scores."""
 _M = TypeVar("_M", bound=MetricWrapperBase)
 
 # They would be a series of their own beside each counter, which nothing here reads.
@@ -153,6 +155,11 @@ class Metrics:
 
         self.quality = {
             key: c(f"faithfulness_{name}", text, quality) for key, name, text in QUALITY
+        }
+        self.scores = {
+            key: c(f"score_{name}", text, [*traffic, "scorer", "judge"])
+            for key, name, text in QUALITY
+            if key in SCORES
         }
         self.design_effect = g(
             "faithfulness_design_effect",

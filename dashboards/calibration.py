@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from scorers.calibration import (
     calibrate,
     correct,
 )
+from scorers.stats.agreement import agreement, cross_table
 from scorers.stats.weighted import Estimate
 
 Row = Mapping[str, Any]
@@ -30,6 +32,27 @@ def calibration_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
     """
     found: dict[str, Any] = msgspec.to_builtins(beside_people(rows))
     return {"fingerprint": fingerprint, "verdicts": list(VERDICTS), **found}
+
+
+def second_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
+    """Return how far a second judge agrees with the first on which answers are wholly supported.
+
+    The two list claims of their own, so answers are compared, not claims. `difference` is the
+    mean of the second's scores less that of the first's, None without an answer that both judged.
+
+    Args:
+        fingerprint: of the second judge.
+        rows: of the query `second_opinions`.
+    """
+    pairs = [(float(row["first_score"]), float(row["second_score"])) for row in rows]
+    first, second = [one == 1.0 for one, _ in pairs], [two == 1.0 for _, two in pairs]
+    differences = [two - one for one, two in pairs]
+    return {
+        "fingerprint": fingerprint,
+        "answers": len(pairs),
+        "difference": fmean(differences) if differences else None,
+        "agreement": msgspec.to_builtins(agreement(cross_table(first, second, (True, False)))),
+    }
 
 
 def correction_of(total: Estimate, found: Calibration) -> dict[str, Any]:

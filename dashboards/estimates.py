@@ -118,19 +118,24 @@ def wider_row(name: str, window: Window, found: Published) -> dict[str, Any]:
     return {"window": name, "since": window.since.isoformat(), **shown(found)}
 
 
-def covariate_of(sums: Iterable[Row], calibration: Row) -> dict[str, Any]:
+def covariate_of(
+    sums: Iterable[Row], calibration: Row, *, predictable: bool = True
+) -> dict[str, Any]:
     """Say whether predictions help the estimates of a window, and why not.
 
     Args:
         sums: rows of the query `estimate_sums`.
         calibration: the row of the query `calibrations`.
+        predictable: whether scores of this kind are predicted at all.
     """
     rows = list(sums)
     requests = sum(int(row["n_requests"]) for row in rows)
     predicted = sum(int(row["n_predicted"]) for row in rows)
     fitted_at: datetime | None = calibration["fitted_at"] if calibration["version"] else None
     reason = None
-    if fitted_at is None:
+    if not predictable:
+        reason = "only faithfulness is predicted"
+    elif fitted_at is None:
         judged = int(calibration["judged"])
         reason = (
             f"{judged} judged requests so far; it takes {MIN_HISTORY} to learn from"

@@ -6,15 +6,16 @@ Everything is plain data that turns into JSON; the command line, the page and th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from collector.doctor import diagnose_rows
-from collector.errors import MalformedPayload
+from collector.errors import MalformedPayload, UsageError
 from collector.labels import parse_labels
+from collector.model import FAITHFULNESS, SECOND
 from collector.model_evaluation import EvalRecord
 from collector.ports import Store
 from collector.redaction import redact
@@ -22,6 +23,7 @@ from dashboards.calibration import (
     beside_people,
     calibration_of,
     correction_of,
+    second_of,
     to_label,
     with_machine_verdicts,
 )
@@ -41,7 +43,8 @@ from dashboards.signals import signal_rows
 from dashboards.windows import Window, wider_than
 from sinks.rows import storable
 
-SCORER = "faithfulness"
+SCORER = FAITHFULNESS
+_MOST_PAIRS = 10_000
 _QUESTIONS = 5_000
 """Distinct questions that are looked at, the most asked first."""
 
@@ -52,11 +55,15 @@ class Reports:
     Args:
         store: where requests, judgements and signals are; also for the review to write to.
         fingerprint: of the judge whose series is shown; two judges are never mixed.
+        scorers: fingerprints of the scorers beside faithfulness, by name.
     """
 
-    def __init__(self, store: Store, fingerprint: str) -> None:
+    def __init__(
+        self, store: Store, fingerprint: str, scorers: Mapping[str, str] | None = None
+    ) -> None:
         self.store = store
         self.fingerprint = fingerprint
+        self._fingerprints = {SCORER: fingerprint, **(scorers or {})}
 
     names = (
         *("estimates", "review", "candidates", "signals", "doctor"),
@@ -95,50 +102,64 @@ class Reports:
         """
         await self.store.known([""])
 
-    async def estimates(self, window: Window, segment: str = "") -> dict[str, Any]:
+    async def estimates(
+        self, window: Window, segment: str = "", scorer: str = SCORER
+    ) -> dict[str, Any]:
         """Return accounting and estimate per segment and over all.
 
         Args:
             window: requests started within it count.
             segment: only this one; "" for all.
+            scorer: whose scores; requests that it has nothing to score for are ineligible.
+
+        Raises:
+            UsageError: that scorer is not configured.
         """
-        asked = self._parameters(window, segment) | {"scorer": SCORER}
-        judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
-        judges = {"scorer": SCORER, "since": window.since, "until": window.until}
+        if (fingerprint := self._fingerprints.get(scorer)) is None:
+            there = ", ".join(self._fingerprints)
+            raise UsageError([f"scorer: {scorer} is not configured; there are {there}"])
+        judge = {"scorer": scorer, "fingerprint": fingerprint}
+        asked = self._parameters(window, segment) | judge
+        judges = {"scorer": scorer, "since": window.since, "until": window.until}
         accounting, found, (calibration,), changes, labels = await asyncio.gather(
             self.store.rows("accounting", asked),
-            self._sums(window, segment),
+            self._sums(window, segment, judge),
             self.store.rows("calibrations", judge),
             self.store.rows("judge_changes", judges),
-            self.store.rows("labelled_claims", {"fingerprint": self.fingerprint}),
+            self.store.rows("labelled_claims", {"fingerprint": fingerprint}),
         )
         people = beside_people(labels)
         trust = {"trust": people.trust, "reason": people.reason}
         correction = correction_of(found.of_all().estimate, people)
         total = total_row(accounting, found, trust)
         segments = segment_rows(accounting, found, trust)
-        await self._add_wider(window, segment, total, segments)
+        await self._add_wider(window, segment, judge, total, segments)
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
-            "scorer": SCORER,
-            "judge": {"fingerprint": self.fingerprint, **trust, "correction": correction},
+            "scorer": scorer,
+            "judge": {"fingerprint": fingerprint, **trust, "correction": correction},
             "judge_changes": [row | {"at": row["at"].isoformat()} for row in changes],
-            "covariate": covariate_of(found.sums, calibration),
+            "covariate": covariate_of(found.sums, calibration, predictable=scorer == SCORER),
             "accounting_ok": total["accounting_ok"],
             "total": total,
             "segments": segments,
         }
 
-    async def _sums(self, window: Window, segment: str) -> WindowSums:
-        asked = self._parameters(window, segment) | {"scorer": SCORER}
+    async def _sums(self, window: Window, segment: str, judge: Mapping[str, str]) -> WindowSums:
+        asked = {**self._parameters(window, segment), **judge}
         return WindowSums(
             await self.store.rows("estimate_sums", asked),
             await self.store.rows("conversation_sums", asked),
         )
 
     async def _add_wider(
-        self, window: Window, segment: str, total: dict[str, Any], segments: list[dict[str, Any]]
+        self,
+        window: Window,
+        segment: str,
+        judge: Mapping[str, str],
+        total: dict[str, Any],
+        segments: list[dict[str, Any]],
     ) -> None:
         """Name, beside each estimate of too few requests, the shortest window that has enough."""
         for name, wider in wider_than(window):
@@ -149,7 +170,7 @@ class Reports:
             ]
             if not open_rows:
                 return
-            found = await self._sums(wider, segment)
+            found = await self._sums(wider, segment, judge)
             for row in open_rows:
                 one = found.of_segment(row["segment"]) if "segment" in row else found.of_all()
                 if one.estimate.display == "normal":
@@ -192,9 +213,18 @@ class Reports:
         return await self.store.rows("conversation", asked)
 
     async def calibration(self) -> dict[str, Any]:
-        """Return how far the judge agrees with people, over all labels of its claims."""
+        """Return how far the judge agrees with people, and with the second judge if there is one.
+
+        Over all labels of its claims, and the latest answers that both have judged.
+        """
         asked = {"fingerprint": self.fingerprint}
-        return calibration_of(self.fingerprint, await self.store.rows("labelled_claims", asked))
+        found = calibration_of(self.fingerprint, await self.store.rows("labelled_claims", asked))
+        if (second := self._fingerprints.get(SECOND)) is None:
+            return found | {"second": None}
+        pairs = {"first": self.fingerprint, "second": second, "most": _MOST_PAIRS}
+        return found | {
+            "second": second_of(second, await self.store.rows("second_opinions", pairs))
+        }
 
     async def trust(self) -> dict[str, str]:
         """Return whether the judge is trusted, `trust`, and why, `reason`."""
@@ -245,7 +275,7 @@ class Reports:
 
     async def design_effects(self, window: Window) -> dict[tuple[str, str], float]:
         """Return by (service, segment) how much conversations widen the variance."""
-        found = await self._sums(window, "")
+        found = await self._sums(window, "", {"scorer": SCORER})
         return {
             (row["service"], row["segment"]): found.of_pair(row).design_effect
             for row in found.sums

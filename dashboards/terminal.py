@@ -19,9 +19,10 @@ WHERE = ("ineligible", "not sampled", "judged", "waiting", "failed")
 
 
 def print_estimates(report: Row, console: Console) -> None:
-    """Print faithfulness per segment, and where every request is; over all in the last lines."""
+    """Print the estimate per segment, and where every request is; over all in the last lines."""
     rows = [*report["segments"], {"segment": "all", **report["total"]}]
-    quality = ("faithful", "95 % interval", "n_eff", "judged of eligible")
+    name = "faithful" if report["scorer"] == "faithfulness" else report["scorer"].replace("_", " ")
+    quality = (name, "95 % interval", "n_eff", "judged of eligible")
     _print_table(rows, quality, _quality, console)
     console.print()
     _print_table(rows, ("requests", *WHERE), _whereabouts, console)
@@ -199,6 +200,8 @@ def _state(candidate: Row) -> str:
 def print_calibration(report: Row, console: Console) -> None:
     """Print the judge's verdicts beside those of people, and whether it is trusted."""
     console.print(_shown(f"judge {report['fingerprint']}: {report['trust']} ({report['reason']})"))
+    if report["second"] is not None:
+        _print_second(report["second"], console)
     if not report["labels"]:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -219,10 +222,27 @@ def print_calibration(report: Row, console: Console) -> None:
         for verdict, share in zip(report["verdicts"], both["by_label"], strict=True):
             if share is not None:
                 console.print(f"agreement on {verdict}: {share:.3f}")
-        if both["kappa"] is not None and both["n"] >= KAPPA_LABELS:
-            console.print(
-                f"kappa {both['kappa']:.3f} ({both['kappa_low']:.3f}–{both['kappa_high']:.3f})"
-            )
+        _print_kappa(both, console)
+
+
+def _print_second(second: Row, console: Console) -> None:
+    told = f"second judge {second['fingerprint']}: {second['answers']} answers judged by both"
+    console.print(_shown(told))
+    if (both := second["agreement"]) is None:
+        return
+    wholly, not_wholly = both["by_label"]
+    for words, share in (("supported", wholly), ("not supported", not_wholly)):
+        if share is not None:
+            console.print(f"agreement on answers that are wholly {words}: {share:.3f}")
+    _print_kappa(both, console)
+    console.print(f"its scores less those of the judge, in the mean: {second['difference']:+.3f}")
+
+
+def _print_kappa(both: Row, console: Console) -> None:
+    if both["kappa"] is not None and both["n"] >= KAPPA_LABELS:
+        console.print(
+            f"kappa {both['kappa']:.3f} ({both['kappa_low']:.3f}–{both['kappa_high']:.3f})"
+        )
 
 
 def _shown(text: str) -> Text:

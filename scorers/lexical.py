@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from collector.model import Claim, Judgement, RagRequest, Verdict
+from collector.model import Claim, Document, Judgement, RagRequest, Verdict
 from scorers import faithfulness
 from scorers.lexical_claims import clauses, split_claims
 from scorers.lexical_evidence import Context, Evidence
@@ -71,6 +72,18 @@ def lexical_score(request: RagRequest) -> LexicalResult:
         ],
         None,
     )
+
+
+def check_claims(texts: Sequence[str], documents: Sequence[Document], code: str) -> list[Claim]:
+    """Return a verdict on each claim against the documents.
+
+    Args:
+        texts: the claims.
+        documents: what may support them.
+        code: their language, ISO 639-1.
+    """
+    context = Context(documents, code)
+    return [_claim(text, context.find(context.read(text))) for text in texts]
 
 
 class LexicalJudge:

@@ -15,10 +15,11 @@ import math
 from typing import NamedTuple
 
 from collector.evaluation.answers import NUMBERS, Answer
-from collector.model import Document, Judgement, RagRequest
+from collector.model import Judgement, RagRequest
 from collector.model_evaluation import EvalRow
 from collector.ports import Judge
 from scorers import retrieval
+from scorers.aspects import against_reference
 from scorers.diagnosis import Evidence, diagnose
 from scorers.diagnosis_rows import Diagnosis
 from scorers.faithfulness import text_of
@@ -28,7 +29,7 @@ from sinks.golden_file import GoldenRow
 UNSEGMENTED = "(none)"
 """Segment of rows that name none."""
 
-NO_RELEVANCE = "no judge here scores it"
+NO_RELEVANCE = "answer_relevance is not among judge.scorers"
 
 
 class _Found(NamedTuple):
@@ -40,7 +41,13 @@ class _Found(NamedTuple):
 
 
 async def measure(
-    row: GoldenRow, answer: Answer, judge: Judge | None, *, k: int, segment: str
+    row: GoldenRow,
+    answer: Answer,
+    judge: Judge | None,
+    *,
+    k: int,
+    segment: str,
+    relevance: Judge | None = None,
 ) -> EvalRow:
     """Return the measured row.
 
@@ -50,6 +57,7 @@ async def measure(
         judge: checks claims; None leaves faithfulness and correctness undefined.
         k: of recall@k and precision@k.
         segment: under which the row is reported.
+        relevance: says whether the answer addresses the question; None leaves that undefined.
     """
     said = (answer.answer or "").strip()
     refused = is_refusal(said) if said else None
@@ -58,7 +66,7 @@ async def measure(
     _refusal(row, answer, found, refused=refused)
     faithful = await _faithfulness(row, answer, judge, found)
     correct = await _correctness(row, answer, judge, found)
-    _undefined(found, "answer_relevance", NO_RELEVANCE)
+    relevant = await _relevance(row, answer, relevance, found)
     for name in NUMBERS:
         found.values[name] = getattr(answer, name)
         if found.values[name] is None:
@@ -78,7 +86,7 @@ async def measure(
         advice=finding.what_to_do if finding else None,
         claims=faithful.claims if faithful else [],
         reference_claims=correct.claims if correct else [],
-        judge_cost_usd=_cost(faithful, correct),
+        judge_cost_usd=_cost(faithful, correct, relevant),
     )
 
 
@@ -184,15 +192,23 @@ async def _correctness(
         return None
     if (usable := _usable(judge, answer, "correctness", found)) is None:
         return None
-    judgement = await usable.judge(
-        RagRequest(
-            trace_id=row.id,
-            question=row.question,
-            answer=row.reference_answer,
-            documents=[Document(rank=1, text=answer.answer)],
-        )
-    )
+    asked = RagRequest(trace_id=row.id, question=row.question, answer=answer.answer)
+    judgement = await usable.judge(against_reference(asked, row.reference_answer))
     _take(found, "correctness", judgement)
+    return judgement
+
+
+async def _relevance(
+    row: GoldenRow, answer: Answer, judge: Judge | None, found: _Found
+) -> Judgement | None:
+    if judge is None:
+        _undefined(found, "answer_relevance", NO_RELEVANCE)
+        return None
+    if (usable := _usable(judge, answer, "answer_relevance", found)) is None:
+        return None
+    asked = RagRequest(trace_id=row.id, question=row.question, answer=answer.answer)
+    judgement = await usable.judge(asked)
+    _take(found, "answer_relevance", judgement)
     return judgement
 
 

@@ -26,6 +26,7 @@ async def evaluate(
     *,
     concurrency: int,
     advanced: Callable[[], None],
+    relevance: Judge | None = None,
 ) -> list[EvalRow]:
     """Ask what was not answered yet, measure what was not measured yet.
 
@@ -39,6 +40,7 @@ async def evaluate(
         judge: of the run; None in the tier without one.
         concurrency: questions under way at once.
         advanced: called after each question that is done.
+        relevance: the judge of answer relevance, None where there is none.
 
     Returns:
         The rows, in order of the golden set.
@@ -50,7 +52,7 @@ async def evaluate(
 
     async def work() -> None:
         for row in waiting:
-            await _one(folder, row, target, judge)
+            await _one(folder, row, target, judge, relevance)
             advanced()
 
     try:
@@ -62,7 +64,13 @@ async def evaluate(
     return [folder.rows[row.id] for row in golden]
 
 
-async def _one(folder: RunFolder, row: GoldenRow, target: Target, judge: Judge | None) -> None:
+async def _one(
+    folder: RunFolder,
+    row: GoldenRow,
+    target: Target,
+    judge: Judge | None,
+    relevance: Judge | None,
+) -> None:
     answer = folder.answers.get(row.id)
     if answer is None:
         answer = await target.ask(row)
@@ -70,7 +78,8 @@ async def _one(folder: RunFolder, row: GoldenRow, target: Target, judge: Judge |
     elif row.id in folder.rows and not folder.rows[row.id].failures:
         return
     run = folder.run
-    folder.add_row(await measure(row, answer, judge, k=run.k, segment=segment(row, run.segment_by)))
+    where = segment(row, run.segment_by)
+    folder.add_row(await measure(row, answer, judge, k=run.k, segment=where, relevance=relevance))
 
 
 def segment(row: GoldenRow, key: str) -> str:

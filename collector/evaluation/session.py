@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from collector.app import build_judge, judge_of
+from collector.app import judges_of
 from collector.config import Resolved
 from collector.errors import Postponed, TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer
@@ -23,6 +23,7 @@ from collector.evaluation.folder import RunFolder, read_run
 from collector.evaluation.report import summary
 from collector.evaluation.run import evaluate
 from collector.evaluation.targets import HttpTarget, Recorded, Target, results_file, traced
+from collector.judges import build_judges
 from collector.model import Judgement, RagRequest
 from collector.model_evaluation import EvalRecord, EvalRun, Tier
 from collector.ports import Judge
@@ -157,9 +158,12 @@ async def complete(
     golden = golden_rows(Path(run.golden))
     metrics = Metrics(CollectorRegistry())
     async with AsyncExitStack() as stack:
-        judge = None
+        judge = relevance = None
         if run.tier == "full":
-            judge = PatientJudge(await stack.enter_async_context(judge_of(resolved, metrics)))
+            judges = await stack.enter_async_context(judges_of(resolved, metrics))
+            judge = PatientJudge(judges.judge)
+            if (scorer := judges.scorers.get("answer_relevance")) is not None:
+                relevance = PatientJudge(scorer)
         target = _target(resolved, run.target)
         stack.push_async_callback(target.close)
         with progress(len(golden)) as advanced:
@@ -170,6 +174,7 @@ async def complete(
                 judge,
                 concurrency=config.target.concurrency,
                 advanced=advanced,
+                relevance=relevance,
             )
     found = await asyncio.to_thread(summary, run, rows)
     folder.finish(found)
@@ -251,7 +256,9 @@ def _token(resolved: Resolved) -> str | None:
 
 
 def _fingerprint(resolved: Resolved, tier: Tier) -> str:
-    return build_judge(resolved, Metrics(CollectorRegistry())).fingerprint if tier == "full" else ""
+    if tier != "full":
+        return ""
+    return build_judges(resolved, Metrics(CollectorRegistry())).judge.fingerprint
 
 
 def _sha(path: Path) -> str:

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import msgspec
 
+from collector.citations import citations_in
 from collector.conventions.common import SESSION_KEYS, USER_KEYS
 from collector.conventions.facts import Facts
 from collector.conventions.numbers import text
 from collector.conventions.payloads import Decoder
-from collector.extract.citations import citations_in
 from collector.extract.content import Content, without_template
 from collector.extract.context import Context
 from collector.extract.totals import first_of, request_error, stages_of, total

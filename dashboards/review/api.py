@@ -17,6 +17,7 @@ from dashboards.review.openapi import description
 
 _OPTIONS = {
     "calibration": set[str](),
+    "estimates": {"segment", "scorer"},
     "live_questions": set[str](),
     "golden_answers": {"attribute"},
     **{name: {"segment", "limit"} for name in ("review", "candidates", "claims_to_label")},

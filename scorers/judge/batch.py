@@ -23,7 +23,6 @@ from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Deadline
 from scorers.judge.batch_api import BatchApi
 from scorers.judge.budget import Budget
-from scorers.judge.client import OpenAIJudge
 from scorers.judge.completions import CallError, Reply, Task, read_completion, read_reply
 from scorers.judge.endpoint import Endpoint, named_error
 from scorers.judge.pricing import Meter, cost_usd
@@ -202,7 +201,7 @@ class BatchPool:
         )
 
 
-def batch_judge(
+def batch_pool(
     config: OpenAIConfig,
     keys: Mapping[str, SecretStr],
     calls: BatchCalls,
@@ -210,13 +209,13 @@ def batch_judge(
     metrics: Metrics | None,
     clock: Clock,
     **seconds: float,
-) -> OpenAIJudge:
-    """Return a judge that asks by batches; `seconds` are those of `BatchPool`."""
+) -> BatchPool:
+    """Return what asks by batches; `seconds` are those of `BatchPool`."""
     (one,) = config.served_by
     price = config.prices.get(one.model or config.model)
     endpoint = Endpoint(one, keys.get(one.api_key_env or ""), price, 1, clock)
-    pool = BatchPool(endpoint, BatchApi(endpoint.client), calls, budget, metrics, clock, **seconds)
-    return OpenAIJudge(config, clock=clock, asker=pool)
+    api = BatchApi(endpoint.client)
+    return BatchPool(endpoint, api, calls, budget, metrics, clock, **seconds)
 
 
 class _Bounds(msgspec.Struct, frozen=True):

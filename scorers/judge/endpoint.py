@@ -16,6 +16,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import openai
 from pydantic import SecretStr
 
@@ -76,8 +77,6 @@ class Endpoint:
             api_key=api_key.get_secret_value() if api_key else "none",
             max_retries=0,
         )
-        # Looked up now: the first look loads modules, which would hold up the first calls.
-        self._create = self.client.chat.completions.with_raw_response.create
 
     async def close(self) -> None:
         """Close the connections. May be called twice."""
@@ -91,10 +90,18 @@ class Endpoint:
             Rejected: nothing was done; send it again.
         """
         parameters = self.parameters(task)
+        options: openai.RequestOptions = {"timeout": timeout_seconds}
+        if self._headers is not None:
+            options["headers"] = self._headers
         try:
             async with asyncio.timeout(timeout_seconds):
-                response = await self._create(
-                    **parameters, extra_headers=self._headers, timeout=timeout_seconds
+                # Not chat.completions.create(): walking through the body again to check its
+                # types takes as long as all the rest of the client does before it sends.
+                answer = await self.client.post(
+                    "/chat/completions",
+                    content=msgspec.json.encode(parameters),
+                    cast_to=bytes,
+                    options=options,
                 )
         except (TimeoutError, openai.APITimeoutError) as err:
             detail = f"no reply within {timeout_seconds:.1f} s"
@@ -107,7 +114,7 @@ class Endpoint:
             if self._learn(err, parameters):
                 raise Rejected from err
             raise self._error(err) from err
-        return read_completion(response.content)
+        return read_completion(answer)
 
     def parameters(self, task: Task) -> dict[str, Any]:
         """Return the body of a call."""

@@ -32,6 +32,10 @@ class Prompts(NamedTuple):
     claims: str
     verdicts: str
     repair: str
+    needs: str
+    coverage: str
+    helpful: str
+    refusal: str
 
 
 class Piece(NamedTuple):
@@ -58,6 +62,16 @@ def claims_message(question: str, answer: str) -> str:
     return _json({"question": question, "answer": answer})
 
 
+def question_message(question: str) -> str:
+    """Return the user message of the call that lists what a question wants to know."""
+    return _json({"question": question})
+
+
+def documents_message(question: str, pieces: Sequence[Piece]) -> str:
+    """Return the user message of the call that rates documents."""
+    return _json({"documents": _documents(pieces), "question": question})
+
+
 def verdicts_message(question: str, pieces: Sequence[Piece], claims: dict[int, str]) -> str:
     """Return the user message of the call that checks the claims, given by id.
 
@@ -66,13 +80,15 @@ def verdicts_message(question: str, pieces: Sequence[Piece], claims: dict[int, s
     """
     return _json(
         {
-            "documents": [
-                {"number": piece.rank, "title": piece.title, "text": piece.text} for piece in pieces
-            ],
+            "documents": _documents(pieces),
             "question": question,
             "claims": [{"id": number, "text": text} for number, text in claims.items()],
         }
     )
+
+
+def _documents(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    return [{"number": piece.rank, "title": piece.title, "text": piece.text} for piece in pieces]
 
 
 def repair_message(template: str, problem: str) -> str:

@@ -18,6 +18,38 @@ CLAIMS_SCHEMA: dict[str, Any] = {
     "required": ["claims"],
     "additionalProperties": False,
 }
+NEEDS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"needs": {"type": "array", "items": {"type": "string"}}},
+    "required": ["needs"],
+    "additionalProperties": False,
+}
+REFUSAL_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"refused": {"type": "boolean"}},
+    "required": ["refused"],
+    "additionalProperties": False,
+}
+HELPFUL_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "documents": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "document": {"type": "integer"},
+                    "quote": {"type": ["string", "null"]},
+                    "helps": {"type": "boolean"},
+                },
+                "required": ["document", "quote", "helps"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["documents"],
+    "additionalProperties": False,
+}
 # The quote comes before the verdict: the model has to look for evidence before it decides.
 VERDICTS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -61,6 +93,26 @@ class VerdictReply(msgspec.Struct, frozen=True):
     document: int | None = None
 
 
+class HelpfulReply(msgspec.Struct, frozen=True):
+    """Whether a document helps, as the model gave it, its quote not yet verified."""
+
+    document: int
+    helps: bool
+    quote: str | None = None
+
+
+class _Needs(msgspec.Struct, frozen=True):
+    needs: list[str]
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    refused: bool
+
+
+class _Helpful(msgspec.Struct, frozen=True):
+    documents: list[HelpfulReply]
+
+
 class _Claims(msgspec.Struct, frozen=True):
     claims: list[str]
 
@@ -75,8 +127,45 @@ def parse_claims(reply: str) -> list[str]:
     Raises:
         UnusableReply: not the JSON that was asked for.
     """
-    found = _decode(reply, _Claims).claims
-    return list(dict.fromkeys(text for claim in found if (text := claim.strip())))
+    return _distinct(_decode(reply, _Claims).claims)
+
+
+def parse_needs(reply: str) -> list[str]:
+    """Return what is asked, trimmed, blanks and repetitions left out.
+
+    Raises:
+        UnusableReply: not the JSON that was asked for.
+    """
+    return _distinct(_decode(reply, _Needs).needs)
+
+
+def parse_refusal(reply: str) -> bool:
+    """Return whether the answer refuses.
+
+    Raises:
+        UnusableReply: not the JSON that was asked for.
+    """
+    return _decode(reply, _Refusal).refused
+
+
+def parse_helpful(reply: str, ranks: Sequence[int]) -> list[HelpfulReply]:
+    """Return one reply for each of the documents, in the order of `ranks`.
+
+    Raises:
+        UnusableReply: not the JSON that was asked for, or not one entry for each document.
+    """
+    found = _decode(reply, _Helpful).documents
+    by_rank = {one.document: one for one in found}
+    if len(found) != len(ranks) or by_rank.keys() != set(ranks):
+        raise UnusableReply(
+            f"{len(ranks)} documents need one entry each with the numbers given; there were "
+            f"{len(found)} entries on {len(by_rank.keys() & set(ranks))} of the documents"
+        )
+    return [by_rank[rank] for rank in ranks]
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(text for one in texts if (text := one.strip())))
 
 
 def parse_verdicts(reply: str, ids: Sequence[int]) -> list[VerdictReply]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,7 +23,7 @@ import structlog
 
 from collector.acks import Acks
 from collector.errors import Overloaded, Postponed, TransientDependencyError
-from collector.model import Judgement, JudgeTask
+from collector.model import FAITHFULNESS, Judgement, JudgeTask
 from collector.ports import Consumer, DeadLetters, Judge, Position, Record, Store
 from collector.set_aside import SetAside
 from collector.telemetry import Metrics, RateLimitedLog
@@ -57,6 +57,10 @@ class _Work:
     judged_before: int | None = None
 
 
+_Key = tuple[str, str, int]
+"""Of a task: scorer, trace, version."""
+
+
 class _Done(NamedTuple):
     task: JudgeTask
     judgement: Judgement
@@ -69,7 +73,8 @@ class JudgeWorker:
     Args:
         consumer: of the journal's judge topic.
         store: where judgements go.
-        judge: the engine.
+        judge: of faithfulness.
+        scorers: those of everything else, by name. A task of one that is not there is let go.
         concurrency: judgements under way at once.
         max_wait_hours: age at which a task that cannot be judged now counts as failed.
         read_ahead: tasks read and not yet judged, those that are put off included.
@@ -86,6 +91,7 @@ class JudgeWorker:
         consumer: Consumer,
         store: Store,
         judge: Judge,
+        scorers: Mapping[str, Judge] | None = None,
         concurrency: int,
         max_wait_hours: float,
         read_ahead: int = READ_AHEAD,
@@ -97,7 +103,7 @@ class JudgeWorker:
     ) -> None:
         self._consumer = consumer
         self._store = store
-        self._judge = judge
+        self._judges = {FAITHFULNESS: judge, **(scorers or {})}
         self._concurrency = concurrency
         self._max_wait_seconds = max_wait_hours * 3600
         self._read_ahead = read_ahead
@@ -113,7 +119,7 @@ class JudgeWorker:
         self._done: list[_Done] = []
         self._judged = 0
         # Versions taken up in this process, so that a doubled task is judged once.
-        self._taken: dict[tuple[str, int], None] = {}
+        self._taken: dict[_Key, None] = {}
         self._warn = RateLimitedLog()
         # Held while tasks are read, and while judgements are stored.
         self._reading, self._storing = asyncio.Lock(), asyncio.Lock()
@@ -176,7 +182,7 @@ class JudgeWorker:
         for work in [work for work in self._ahead if _is_of(work, partitions)]:
             self._ahead.remove(work)
             # Should it come back, it is to be judged.
-            self._taken.pop((work.task.request.trace_id, work.task.version), None)
+            self._taken.pop(_key(work.task), None)
 
     def _has_room(self) -> bool:
         """Whether another judgement may start, and its result be kept until it is stored."""
@@ -206,15 +212,21 @@ class JudgeWorker:
                 self._acks.release([record.position])
         if not decoded:
             return []
-        judged = await patiently(
-            self._store.judged_versions,
-            [task.request.trace_id for _, task in decoded],
-            self._judge.fingerprint,
-        )
+        judged: dict[str, dict[str, int]] = {}
+        for scorer in {task.scorer for _, task in decoded} & self._judges.keys():
+            ids = [task.request.trace_id for _, task in decoded if task.scorer == scorer]
+            judged[scorer] = await patiently(
+                self._store.judged_versions, ids, self._judges[scorer].fingerprint
+            )
         fresh = []
         for record, task in decoded:
-            key = (task.request.trace_id, task.version)
-            if judged.get(key[0], -1) >= task.version or key in self._taken:
+            key = _key(task)
+            known = judged.get(task.scorer)
+            if (
+                known is None
+                or known.get(task.request.trace_id, -1) >= task.version
+                or key in self._taken
+            ):
                 self._acks.release([record.position])
                 continue
             self._taken[key] = None
@@ -235,7 +247,7 @@ class JudgeWorker:
         started = self._clock.monotonic()
         record, task = work.record, work.task
         try:
-            judgement = await self._judge.judge(task.request)
+            judgement = await self._judges[task.scorer].judge(task.request)
             self._judged += judgement.status != "failed"
         except (Postponed, TransientDependencyError) as err:
             if not isinstance(err, Postponed):
@@ -283,8 +295,8 @@ class JudgeWorker:
     def _failed(self, task: JudgeTask, cause: str) -> Judgement:
         return Judgement(
             trace_id=task.request.trace_id,
-            scorer="faithfulness",
-            fingerprint=self._judge.fingerprint,
+            scorer=task.scorer,
+            fingerprint=self._judges[task.scorer].fingerprint,
             status="failed",
             reason=cause,
         )
@@ -320,6 +332,10 @@ class JudgeWorker:
         if offsets := self._acks.committable():
             await patiently(self._consumer.commit, offsets)
             self._acks.committed(offsets)
+
+
+def _key(task: JudgeTask) -> _Key:
+    return task.scorer, task.request.trace_id, task.version
 
 
 def _is_of(work: _Work, partitions: set[int]) -> bool:

@@ -17,7 +17,7 @@ from collector.errors import Postponed
 from collector.model import Judgement
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
-from scorers.judge.batch import batch_judge
+from scorers.judge.batch import batch_pool
 from scorers.judge.budget import Budget
 from scorers.judge.client import OpenAIJudge
 from sinks.batch_calls import SqliteBatchCalls
@@ -44,9 +44,10 @@ async def batching(
     config = make_config(server, prices={"judge-1": PRICE})
     clock = SystemClock()
     budget = Budget(ledger, limit_usd, None, clock)
-    judge = batch_judge(
+    pool = batch_pool(
         config, {}, calls, budget, metrics, clock, gather_seconds=POLL, poll_seconds=POLL
     )
+    judge = OpenAIJudge(config, clock=clock, asker=pool)
     try:
         yield judge
     finally:

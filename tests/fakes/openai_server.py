@@ -404,6 +404,13 @@ def usage_of(body: Body) -> Body:
 
 def _honest(body: Body) -> Body:
     data = data_of(body)
+    asked = body.get("response_format", {}).get("json_schema", {}).get("name")
+    if asked == "needs":
+        return {"needs": sentences(data["question"])}
+    if asked == "refusal":
+        return {"refused": "not know" in data["answer"]}
+    if asked == "helpful":
+        return {"documents": [_helpful(one, data["question"]) for one in data["documents"]]}
     if "claims" not in data:
         return {"claims": sentences(data["answer"])}
     found = [
@@ -412,6 +419,14 @@ def _honest(body: Body) -> Body:
         for sentence in sentences(document["text"])
     ]
     return {"verdicts": [_verdict(claim, found) for claim in data["claims"]]}
+
+
+def _helpful(document: Body, question: str) -> Body:
+    """A document helps if one of its sentences shares two words with the question."""
+    wanted = _words(question)
+    best = max(sentences(document["text"]), key=lambda s: len(wanted & _words(s)), default="")
+    helps = len(wanted & _words(best)) >= 2
+    return {"document": document["number"], "quote": best if helps else None, "helps": helps}
 
 
 def _verdict(claim: Body, sentences: list[tuple[int, str]]) -> Body:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from collector.accounting import Accounting
@@ -138,3 +139,40 @@ def test_a_version_of_the_assistant_is_dated_when_it_is_first_seen(metrics: Metr
         "1.4": datetime(2026, 11, 3, tzinfo=UTC).timestamp(),
         "1.5": datetime(2026, 11, 4, tzinfo=UTC).timestamp(),
     }
+
+
+def test_other_scores_add_up_under_their_own_name_and_leave_faithfulness_alone(
+    metrics: Metrics,
+) -> None:
+    accounting = Accounting(metrics, "f", scorers={"refusal": "r"})
+    decided = msgspec.structs.replace(
+        row().decision, scorer_probability={"refusal": 0.1}, scorers_drawn=["refusal"]
+    )
+    stored = msgspec.structs.replace(row(), decision=decided)
+    accounting.stored(stored, first=True, newly_eligible=True)
+    accounting.stored(stored, first=False, newly_eligible=False, scored_before={"refusal"})
+    task = msgspec.structs.replace(TASK, scorer="refusal", probability=0.1)
+    refusal = msgspec.structs.replace(judgement(0.25), scorer="refusal", fingerprint="r")
+    accounting.finished(task, refusal)
+    failure = msgspec.structs.replace(refusal, status="failed", score=None, reason="timeout")
+    accounting.finished(task, failure)
+    for _ in range(2):
+        accounting.quality.scrape()
+        accounting.scores.scrape()
+    labels = {"service": "bot", "segment": "lookup", "scorer": "refusal", "judge": "r"}
+    found = {
+        name: value(metrics, f"score_{name}_total", **labels)
+        for name in ("requests", "judged", "weight", "weighted_loss", "failed_weight")
+    }
+    # w = 1 / 0.1, l = 1 - 0.25
+    assert found == {
+        "requests": 1,
+        "judged": 1,
+        "weight": 10,
+        "weighted_loss": 7.5,
+        "failed_weight": 10,
+    }
+    assert value(metrics, "requests_waiting", service="bot", segment="lookup") == 1
+    main = {"service": "bot", "segment": "lookup", "judge": "f"}
+    assert value(metrics, "faithfulness_weight_total", **main) == 0
+    assert difference(metrics) == 0

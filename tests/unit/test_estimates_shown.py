@@ -29,6 +29,7 @@ ROW: dict[str, Any] = {
 PLACES = ["120", "20", "60", "31", "4", "5"]
 JUDGE = {"fingerprint": "lexical/1", "trust": "uncalibrated", "reason": "no labels"}
 REPORT: dict[str, Any] = {
+    "scorer": "faithfulness",
     "judge": JUDGE,
     "judge_changes": [],
     "covariate": {"state": "on", "n": 412, "reason": None},

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from collector.citations import citations_in
 from collector.extract import extract
-from collector.extract.citations import citations_in
 from collector.model import RagRequest, Trace
 from tests.fakes.requests import Attributes, chain, ids_of, llm, record, reranker, retriever
 from tests.fakes.spans import START_NS, TRACE_ID, event, span, trace

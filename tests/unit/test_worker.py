@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from collector.errors import TransientDependencyError
-from collector.model import Claim, Judgement, JudgeTask, RagRequest
+from collector.model import FAITHFULNESS, Claim, Judgement, JudgeTask, RagRequest
 from collector.ports import JUDGE, Entry, Record
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
@@ -21,9 +21,9 @@ from tests.fakes.store import MemoryStore
 class ScriptedJudge:
     """Says 1.0 of everything; can be held back or made to break."""
 
-    fingerprint = "scripted-1"
-
-    def __init__(self) -> None:
+    def __init__(self, scorer: str = FAITHFULNESS) -> None:
+        self.scorer = scorer
+        self.fingerprint = f"scripted-{scorer}"
         self.asked: list[str] = []
         self.at_once = 0
         self.most_at_once = 0
@@ -44,7 +44,7 @@ class ScriptedJudge:
             raise ZeroDivisionError
         return Judgement(
             trace_id=request.trace_id,
-            scorer="faithfulness",
+            scorer=self.scorer,
             fingerprint=self.fingerprint,
             status="judged",
             score=1.0,
@@ -70,6 +70,7 @@ class Rig:
         self.journal = MemoryJournal()
         self.store = MemoryStore()
         self.judge = ScriptedJudge()
+        self.refusal = ScriptedJudge("refusal")
         self.letters = Letters()
         self.finished: list[str] = []
         self.carried: list[str] = []
@@ -86,6 +87,7 @@ class Rig:
             consumer=consumer,
             store=self.store,
             judge=self.judge,
+            scorers={"refusal": self.refusal},
             concurrency=self.concurrency,
             max_wait_hours=48,
             carried=lambda task: self.carried.append(task.request.trace_id),
@@ -114,9 +116,15 @@ class Rig:
         await asyncio.wait_for(wait(), 10)
 
 
-def task(number: int, version: int = 1, *, counted: bool = True) -> JudgeTask:
+def task(
+    number: int, version: int = 1, *, counted: bool = True, scorer: str = FAITHFULNESS
+) -> JudgeTask:
     return JudgeTask(
-        request=RagRequest(trace_id=f"t{number}"), version=version, probability=0.5, counted=counted
+        request=RagRequest(trace_id=f"t{number}"),
+        version=version,
+        probability=0.5,
+        counted=counted,
+        scorer=scorer,
     )
 
 
@@ -139,6 +147,38 @@ async def test_a_doubled_task_is_judged_once(metrics: Metrics) -> None:
         await rig.until_committed(4)
     assert rig.judge.asked == ["t1"]
     assert rig.finished == ["t1"]
+
+
+async def test_scorers_judge_the_same_request_each_once(metrics: Metrics) -> None:
+    rig = Rig(metrics)
+    tasks = [task(1), task(1, scorer="refusal"), task(1, scorer="refusal")]
+    await rig.queue(*tasks)
+    async with rig.running():
+        await rig.until_committed(4)
+    await rig.queue(*tasks)  # read again after a crash
+    async with rig.running():
+        await rig.until_committed(7)
+    assert (rig.judge.asked, rig.refusal.asked) == (["t1"], ["t1"])
+    assert sorted(key[1] for key in rig.store.judgements) == ["faithfulness", "refusal"]
+
+
+async def test_a_task_of_a_scorer_that_was_switched_off_holds_nothing_up(metrics: Metrics) -> None:
+    rig = Rig(metrics)
+    await rig.queue(task(1, scorer="answer_relevance"), task(2))
+    async with rig.running():
+        await rig.until_committed(3)
+    assert rig.judge.asked == ["t2"]
+    assert rig.letters.kept == []
+
+
+async def test_a_scorer_that_breaks_fails_under_its_own_name(metrics: Metrics) -> None:
+    rig = Rig(metrics)
+    rig.refusal.breaks = True
+    await rig.queue(task(1, scorer="refusal"))
+    async with rig.running():
+        await rig.until_committed(2)
+    ((_, scorer, fingerprint),) = rig.store.judgements
+    assert (scorer, fingerprint) == ("refusal", "scripted-refusal")
 
 
 async def test_a_task_read_again_after_a_crash_is_not_judged_again(metrics: Metrics) -> None:

@@ -6,13 +6,19 @@ newest AS (
     ifNull(segment, 'unknown') AS segment,
     -- A request without a conversation is one of its own.
     ifNull(concat('conversation ', conversation_id), concat('trace ', trace_id)) AS conversation,
-    sampled,
-    probability,
+    -- Every other scorer has a draw of its own, of the requests it has something to score for.
+    {scorer:String} = 'faithfulness' AS main,
+    if(main, sampled, has(scorers_drawn, {scorer:String})) AS drawn,
+    if(main, probability, scorer_probability[{scorer:String}]) AS inclusion,
     first_probability IS NOT NULL AS raised,
     lexical_score,
-    if(raised, complaint_prediction, prediction) AS foreseen,
+    if(main, if(raised, complaint_prediction, prediction), NULL) AS foreseen,
     calibration,
-    ineligible
+    multiIf(
+      main, ineligible,
+      mapContains(scorer_probability, {scorer:String}), NULL,
+      ifNull(ineligible, 'nothing_to_score')
+    ) AS unfit
   FROM requests
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
   ORDER BY version DESC
@@ -39,15 +45,15 @@ placed AS (
     segment,
     conversation,
     multiIf(
-      ineligible IS NOT NULL, 'ineligible',
-      NOT sampled, 'not_sampled',
+      unfit IS NOT NULL, 'ineligible',
+      NOT drawn, 'not_sampled',
       verdict = 'judged', 'judged',
       verdict = 'failed', 'failed',
       verdict = 'unscored', 'unscored',
       'waiting'
     ) AS state,
-    toString(ifNull(ineligible, reason)) AS why,
-    1 / probability AS weight,
+    toString(ifNull(unfit, reason)) AS why,
+    1 / inclusion AS weight,
     1 - score AS loss,
     raised,
     lexical_score,
