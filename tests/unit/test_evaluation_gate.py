@@ -17,6 +17,11 @@ CONFIG = GateConfig()
 ALL_THREE = ("recall@5", "faithfulness", "correctness")
 
 
+def test_the_floors_are_those_of_the_requirements_where_none_are_named() -> None:
+    assert CONFIG.floors == {"recall": 0.85, "faithfulness": 0.9}
+    assert CONFIG.segment_floor == 0.75
+
+
 def test_a_version_five_points_worse_is_blocked_by_name() -> None:
     version = Version(SEGMENTS, seed=1)
     worse = version.changed(-0.05, *ALL_THREE)

@@ -25,6 +25,12 @@ def test_the_sso_question_before_and_after_the_fix() -> None:
     assert retrieval.context_recall(["212", "1140"], ["1140", "212", "9"]) == 1.0
 
 
+def test_gold_that_is_found_last_has_a_high_recall_and_a_low_reciprocal_rank() -> None:
+    found = ["c1", "c2", "c3", "c4", "gold"]
+    assert retrieval.recall_at_k(["gold"], found, 5) == 1.0
+    assert retrieval.reciprocal_rank(["gold"], found) == 0.2
+
+
 @pytest.mark.parametrize(
     "measure",
     [

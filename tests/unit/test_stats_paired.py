@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numpy as np
 import pytest
 from scipy.stats import permutation_test, ttest_1samp
@@ -162,6 +163,13 @@ def test_how_exactly_n_questions_measure_a_share(n: int, error: float, points: i
 
 def test_five_points_need_385_questions() -> None:
     assert planning.questions_for(0.05) == 385
+
+
+def test_two_runs_scored_apart_need_twice_as_many_each() -> None:
+    # The variance of a difference is the sum of both: five points again with 770 each.
+    apart = math.hypot(*[planning.precision(2 * 385).half_width] * 2)
+    assert apart == pytest.approx(planning.precision(385).half_width)
+    assert apart == pytest.approx(0.05, abs=0.0001)
 
 
 @pytest.mark.parametrize(
