@@ -19,6 +19,15 @@ $(VENV)/.ready: pyproject.toml uv.lock
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv sync --quiet --active --frozen --inexact --extra dev
 	@touch $@
 
+# grafana-client replaces urllib3 where it is installed, so it has an environment of its own.
+.PHONY: setup-grafana
+setup-grafana: $(VENV)-grafana/.ready ## Make the environment of `groundwatch dashboards push`
+
+$(VENV)-grafana/.ready: $(VENV)/.ready
+	@UV_PROJECT_ENVIRONMENT=$(abspath $(VENV)-grafana) $(BIN)/uv sync --quiet --frozen --no-dev \
+	  --python $(abspath $(BIN)/python) --extra grafana
+	@touch $@
+
 # The demo gets a process group of its own, so that Ctrl-C in a terminal stops the demo and not
 # make, and the exit code is the demo's; should make die first, the demo is told to stop.
 .PHONY: demo
@@ -27,7 +36,7 @@ demo: setup ## Watch a small RAG assistant with planted failures; Ctrl-C ends it
 	  $(BIN)/groundwatch demo; exit $$?
 
 .PHONY: test
-test: setup ## Run all tests
+test: setup setup-grafana ## Run all tests
 	@$(BIN)/pytest -q
 
 .PHONY: test-live-conventions

@@ -20,7 +20,12 @@ import structlog
 import typer
 from rich.console import Console
 
-from collector import dead_letter_commands, label_commands, report_commands
+from collector import (
+    dashboard_commands,
+    dead_letter_commands,
+    label_commands,
+    report_commands,
+)
 from collector.config import load
 from collector.errors import (
     ConfigError,
@@ -224,6 +229,7 @@ golden_commands.register(app)
 evaluation_commands.register(app)
 label_commands.register(app)
 dead_letter_commands.register(app)
+dashboard_commands.register(app)
 
 
 def main() -> NoReturn:

@@ -84,7 +84,7 @@ def to_read(config: Path | None, data_dir: Path | None) -> Resolved:
     return resolved.model_copy(update={"config": changed})
 
 
-def secret_of(variable: str | None) -> SecretStr | None:
+def secret_of(variable: str | None, option: str = "--token-env") -> SecretStr | None:
     """Return the secret in an environment variable, None without one.
 
     Raises:
@@ -93,7 +93,7 @@ def secret_of(variable: str | None) -> SecretStr | None:
     if variable is None:
         return None
     if not (value := os.environ.get(variable)):
-        raise UsageError([f"--token-env: the environment variable {variable} is not set"])
+        raise UsageError([f"{option}: the environment variable {variable} is not set"])
     return SecretStr(value)
 
 

@@ -19,7 +19,8 @@ from prometheus_client import CollectorRegistry
 from collector.telemetry import Metrics
 from tests.kafka_broker import LIBS, Broker, a_broker
 
-SHARED = Path(__file__).parents[2] / "shared"
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
 
 
 class Extra(NamedTuple):
@@ -42,6 +43,11 @@ EXTRAS = (
         lambda: shutil.which("prometheus") is not None,
         "no `prometheus` on the PATH: unpack a release of github.com/prometheus/prometheus and "
         "add its folder to the PATH",
+    ),
+    Extra(
+        "grafana",
+        lambda: (ROOT / ".venv-grafana" / "bin" / "python").exists(),
+        "no environment of grafana-client: run `make setup-grafana`",
     ),
     Extra(
         "node",
