@@ -27,7 +27,7 @@ from dashboards.calibration import (
     to_label,
     with_machine_verdicts,
 )
-from dashboards.candidate_states import FRESH, states_of
+from dashboards.candidate_states import FRESH, CandidateState, states_of
 from dashboards.candidates import candidate_of, distinct, known_as, reviewed_candidate, with_state
 from dashboards.estimates import (
     WindowSums,
@@ -39,12 +39,14 @@ from dashboards.estimates import (
 from dashboards.golden_history import GoldenHistory
 from dashboards.golden_traces import ATTRIBUTE, answers_in
 from dashboards.review.conversation import SHOWN_TURNS, conversation_of
+from dashboards.review.week import standing
 from dashboards.signals import signal_rows
 from dashboards.windows import Window, wider_than
 from sinks.rows import storable
 
 SCORER = FAITHFULNESS
 _MOST_PAIRS = 10_000
+_IDS_A_QUERY = 2_000
 _QUESTIONS = 5_000
 """Distinct questions that are looked at, the most asked first."""
 
@@ -185,12 +187,17 @@ class Reports:
         shown = [signal["signal_id"] for row in ranked for signal in row["signals"]]
         comments = {s.signal_id: s.comment for s in await self.store.signals_with(shown)}
         history = await self.golden_history()
+        said = await self.said([trace_id for row in ranked for trace_id in row["trace_ids"]])
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
             "judge": {"fingerprint": self.fingerprint, **await self.trust()},
             "conversations": [
-                {**conversation_of(row, rows, comments), "golden": history.beside(row)}
+                {
+                    **conversation_of(row, rows, comments),
+                    **standing(row, *said),
+                    "golden": history.beside(row),
+                }
                 for row, rows in zip(ranked, turns, strict=True)
             ],
         }
@@ -199,6 +206,22 @@ class Reports:
         """Return the rows of the query `worst`."""
         asked = self._parameters(window, segment) | {"limit": limit}
         return await self.store.rows("worst", asked)
+
+    async def said(
+        self, trace_ids: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], list[CandidateState]]:
+        """Return labels of the requests, and the candidates that came of them."""
+        labels: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
+        for start in range(0, len(trace_ids), _IDS_A_QUERY):
+            ids = list(trace_ids[start : start + _IDS_A_QUERY])
+            found, happened = await asyncio.gather(
+                self.store.rows("labels_of", {"trace_ids": ids}),
+                self.store.rows("candidate_events", {"ids": [], "trace_ids": ids}),
+            )
+            labels += found
+            events += happened
+        return labels, list(states_of(events).values())
 
     async def turns(
         self, conversation: str, worst: str, most: int = SHOWN_TURNS

@@ -20,7 +20,7 @@ from collector.demo.live import run_demo
 from collector.telemetry import configure_logging
 from tests.review_pictures import take
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).absolute().parents[1]
 PICTURE = ROOT / "dashboards" / "pictures" / "demo.svg"
 GOLDEN = ROOT / "collector" / "demo" / "golden.yaml"
 # The stock template loads its font from a server; a picture must not.

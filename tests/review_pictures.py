@@ -22,13 +22,13 @@ async def take(data_dir: Path, golden_file: Path, folder: Path) -> None:
 
     Args:
         data_dir: of a demo run that ended.
-        golden_file: that the editor compares with.
+        golden_file: whole path of the one that the editor compares with.
         folder: where the pictures go.
     """
     config = Config(
         data_dir=data_dir,
         listen=ListenConfig(**dict.fromkeys(ListenConfig.model_fields, "127.0.0.1:0")),
-        review=ReviewConfig(golden_file=golden_file.absolute()),
+        review=ReviewConfig(golden_file=golden_file),
     )
     async with (
         running(Resolved(config=config, secrets=Secrets())) as agent,

@@ -27,7 +27,6 @@ Row = Mapping[str, Any]
 
 MOST_LISTED = 500
 """Conversations of a week that are looked through, worst first."""
-_IDS_A_QUERY = 2_000
 _ORDERS_KEPT = 64
 _SOURCES_SHOWN = 12
 _SOURCES_SPAN = timedelta(weeks=4)
@@ -94,7 +93,7 @@ class Desk:
     ) -> dict[str, Any]:
         most = MOST_LISTED if words or state else limit
         rows = await self.reports.worst(window, segment, most)
-        said = await self._said([trace_id for row in rows for trace_id in row["trace_ids"]])
+        said = await self.reports.said([trace_id for row in rows for trace_id in row["trace_ids"]])
         items = matching(listed(rows, *said), rows, words[:_MOST_WORDS])
         return {
             "progress": progress(items[:limit]),
@@ -132,7 +131,7 @@ class Desk:
             return None
         shown = [s for row in rows for s in (*row["signals"], *row["conversation_signals"])]
         (labels, candidates), signals = await asyncio.gather(
-            self._said([row["trace_id"] for row in rows]),
+            self.reports.said([row["trace_id"] for row in rows]),
             self.reports.store.signals_with([signal["signal_id"] for signal in shown]),
         )
         comments = {signal.signal_id: signal.comment for signal in signals}
@@ -153,20 +152,6 @@ class Desk:
                 for item in timeline(rows, comments)
             ],
         }
-
-    async def _said(self, trace_ids: Sequence[str]) -> tuple[list[Row], list[CandidateState]]:
-        """Return labels of the requests, and the candidates that came of them."""
-        labels: list[Row] = []
-        events: list[Row] = []
-        for start in range(0, len(trace_ids), _IDS_A_QUERY):
-            ids = list(trace_ids[start : start + _IDS_A_QUERY])
-            found, happened = await asyncio.gather(
-                self.reports.store.rows("labels_of", {"trace_ids": ids}),
-                self.reports.store.rows("candidate_events", {"ids": [], "trace_ids": ids}),
-            )
-            labels += found
-            events += happened
-        return labels, list(states_of(events).values())
 
     async def request(self, trace_id: str) -> dict[str, Any] | None:
         """Return everything that is stored of a request, as plain data."""

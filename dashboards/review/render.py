@@ -26,8 +26,7 @@ def render(report: Mapping[str, Any], kind: str) -> str:
     """Return a review report as text.
 
     Args:
-        report: as returned by `Reports.review`; with `estimates`, as returned by
-            `Reports.estimates`, HTML starts with their table.
+        report: as returned by `Reports.review`.
         kind: `md` or `html`.
     """
     return environment().get_template(f"report.{kind}.j2").render(report=report)

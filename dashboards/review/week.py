@@ -12,6 +12,7 @@ Row = Mapping[str, Any]
 
 STATES = ("open", "labelled", "draft", "accepted", "rejected", "exported")
 """How far people are with a conversation."""
+_TOLD = ("trace_id", "claim", "labeller", "verdict", "cause", "note")
 _QUESTION_CHARACTERS = 300
 _VOLUME_CHANGE = 0.2
 """Share by which the number of requests has to change to be worth a line."""
@@ -57,6 +58,26 @@ def _item(row: Row, labellers: set[str], candidates: list[CandidateState]) -> di
         "state": _state(labellers, candidates),
         "labellers": sorted(labellers),
     }
+
+
+def standing(
+    row: Row, labels: Iterable[Row], candidates: Iterable[CandidateState]
+) -> dict[str, Any]:
+    """Return the state of one conversation, and what people said of its answers and claims.
+
+    Args:
+        row: of the query `worst`.
+        labels: rows of the query `labels_of`; those of other requests are left out.
+        candidates: the same.
+    """
+    given = [
+        {key: label[key] for key in _TOLD}
+        for label in labels
+        if label["trace_id"] in row["trace_ids"] and any(label[key] for key in _TOLD[3:])
+    ]
+    own = [candidate for candidate in candidates if candidate.trace_id in row["trace_ids"]]
+    labellers = {one["labeller"] for one in given if not one["claim"] and one["verdict"]}
+    return {"state": _state(labellers, own), "labels": given}
 
 
 def _state(labellers: set[str], candidates: Sequence[CandidateState]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from dashboards.review.render import render
+from dashboards.review.render import environment
 from dashboards.terminal import notes, print_estimates, whereabouts, why
 
 ROW: dict[str, Any] = {
@@ -92,19 +92,44 @@ def test_a_long_name_is_cut_and_never_a_number() -> None:
     assert cut == [["0.912", "0.834–0.968", "31", "31/100"], PLACES]
 
 
-def test_the_page_starts_with_the_same_table() -> None:
-    page = render(
-        {
-            "since": "2026-11-18T00:00:00+00:00",
-            "until": "2026-11-25T00:00:00+00:00",
-            "judge": JUDGE,
-            "conversations": [],
-            "estimates": REPORT | {"segments": [{"segment": "<b>bold</b>", **ROW}]},
-        },
-        "html",
+def test_the_page_tells_the_same() -> None:
+    judge = JUDGE | {"correction": {"state": "refused", "reason": "no labels"}}
+    estimates = REPORT | {"judge": judge, "segments": [{"segment": "<b>bold</b>", **ROW}]}
+    signals: dict[str, Any] = {"total": {"kinds": [], "engaged_share": None}}
+    page = (
+        environment()
+        .get_template("week.html.j2")
+        .render(
+            week={
+                "since": "2026-11-18T00:00:00+00:00",
+                "until": "2026-11-25T00:00:00+00:00",
+                "estimates": estimates,
+                "before": estimates,
+                "signals": signals,
+                "signals_before": signals,
+                "changes": [],
+                "progress": {"done": 0, "all": 0},
+                "conversations": [],
+            },
+            weeks={"names": [], "shown": None, "before": "2026-W46", "after": None},
+            asked={},
+            query="",
+            days="7 days",
+            states=(),
+            ready=0,
+            golden_file=None,
+            reviewer="",
+            blind=False,
+            link=str,
+        )
     )
-    for cell in ("0.912", "0.834–0.968", *PLACES):
-        assert page.count(f"<td>{cell}</td>") >= 2, cell
-    assert "<td>&lt;b&gt;bold&lt;/b&gt;</td>" in page
-    assert "failed: refused 3, timeout 2" in page
-    assert "used, learned from 412 judged requests" in page
+    for cell in ("120", "0.912", "0.834–0.968"):
+        assert f"<td>{cell}</td>" in page, cell
+    assert "&lt;b&gt;bold&lt;/b&gt;</a>" in page
+    assert "<b>bold" not in page
+    for told in (
+        "requests 120 = ineligible 20 + not sampled 60 + judged 31 + waiting 4 + failed 5",
+        "failed: refused 3, timeout 2",
+        "used, learned from 412 judged requests",
+    ):
+        assert told in page
