@@ -106,7 +106,7 @@ class Brokers:
 
     def consumer(
         self,
-        topics: Iterable[str],
+        topic: str,
         group: str,
         session_seconds: float,
         rebalance_seconds: float,
@@ -136,9 +136,12 @@ class Brokers:
                 allow_auto_create_topics=False,
                 metadata_max_age_ms=_METADATA_MS,
             )
+            consumer.subscribe([topic], listener=listener)
+            # A member that joins before it knows the partitions shares out none of them, and it
+            # takes minutes until that is put right.
+            consumer.partitions_for_topic(topic)
         except KafkaError as err:
             raise self.explain(err) from err
-        consumer.subscribe(list(topics), listener=listener)
         return consumer
 
     def topics(self) -> set[str]:

@@ -107,7 +107,7 @@ class KafkaConsumer:
         member = cls(brokers, topic, read, rebalance_seconds, clock)
         listener = _Listener(member)
         member._client = await asyncio.to_thread(
-            brokers.consumer, [topic], group, session_seconds, rebalance_seconds, listener
+            brokers.consumer, topic, group, session_seconds, rebalance_seconds, listener
         )
         member._thread.start()
         with suppress(TimeoutError):

@@ -39,11 +39,13 @@ class Topics:
     def __init__(self, broker: Broker) -> None:
         self.names = {kind: f"{kind}-{uuid4()}" for kind in ("traces", "logs", "signals")}
         self.broker = broker
-        brokers = Brokers([broker.address], KafkaSecurityConfig(), None)
-        brokers.make_topics(self.names.values(), partitions=3, replication=None, settings={})
         self.journal = MemoryJournal()
         self.letters = Letters()
         self.metrics = Metrics(CollectorRegistry())
+
+    def make(self) -> None:
+        brokers = Brokers([self.broker.address], KafkaSecurityConfig(), None)
+        brokers.make_topics(self.names.values(), partitions=3, replication=None, settings={})
 
     def write(self, kind: str, *values: bytes, compression: str | None = None) -> None:
         producer = KafkaProducer(
@@ -92,7 +94,9 @@ class Topics:
 
 @pytest.fixture
 def topics(broker: Broker) -> Topics:
-    return Topics(broker)
+    topics = Topics(broker)
+    topics.make()
+    return topics
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
@@ -205,4 +209,13 @@ async def test_a_reader_that_ends_before_the_journal_has_it_leaves_it_in_the_top
     assert topics.journal.entries == []
 
     async with topics.read():
+        await topics.until(1)
+
+
+@pytest.mark.apache_kafka
+async def test_a_topic_that_is_made_later_is_read_from_then_on(broker: Broker) -> None:
+    topics = Topics(broker)
+    async with topics.read():
+        await asyncio.to_thread(topics.make)
+        topics.write("signals", json.dumps(THUMB).encode())
         await topics.until(1)
