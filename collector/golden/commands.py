@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -284,7 +285,10 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
         *(golden_row(one) for one in candidates if one["state"] == FRESH),
     ]
     result = golden_file.append(file, rows)
-    added = {row.id for row in result.added}
+    # Not only what was just added: an export that was cut short is made up for.
+    held = {row.id: row for row in golden_file.load(file)} if file.exists() else {}
+    there = [one for one in accepted if one.candidate_id in held]
+    drafts = [one for one in there if held[one.candidate_id].extra.get("draft")]
     exported = {
         one.candidate_id: {
             "event": "exported",
@@ -292,11 +296,14 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
             "seen": one.version,
             "file": file.name,
         }
-        for one in accepted
-        if one.candidate_id in added
+        for one in there
+        if one not in drafts
     }
     if exported:
         run_async(remote.act(read, exported))
+    for one in drafts:
+        told = f"{one.candidate_id} is accepted, but a draft in {file}: remove that row and repeat"
+        print(told, file=sys.stderr)
     if as_json:
         print_json(
             {
@@ -309,10 +316,10 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
     elif not result.added:
         print(f"{file}: nothing to add, all {len(rows)} candidates are there already")
     else:
-        drafted = len(result.added) - len(exported)
+        drafted = sum(bool(row.extra.get("draft")) for row in result.added)
         print(
-            f"{file}: {len(exported)} accepted added, {drafted} unreviewed added as drafts, "
-            f"{len(result.duplicates)} already there"
+            f"{file}: {len(result.added) - drafted} accepted added, "
+            f"{drafted} unreviewed added as drafts, {len(result.duplicates)} already there"
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from collector.cli import app
 from collector.demo.assistant import Assistant
 from collector.demo.scenario import scenario
 from collector.demo.script import load_script
@@ -20,6 +24,7 @@ from sinks import golden_file
 from sinks.golden_file import GoldenRow
 from tests.fakes.assistants import AssistantServer
 from tests.processes import AgentProcess
+from tests.readme_tables import README
 
 QUIET = {"assembler": {"quiet_seconds": 0.2}}
 PLANTED = "annual-refund"
@@ -170,15 +175,44 @@ def test_candidates_are_edited_rejected_and_drafted_also_while_no_agent_runs(
     )
 
 
-def test_live_traffic_shows_what_a_set_does_not_cover(circle: Circle, tmp_path: Path) -> None:
+def test_a_draft_in_the_file_gives_way_to_what_is_accepted(circle: Circle, tmp_path: Path) -> None:
     circle.asked_in_production("first")
-    golden = tmp_path / "golden.yaml"
+    golden = str(tmp_path / "golden.yaml")
+    name = circle.candidate()["id"]
+    circle.run("golden", "export", golden)
+    circle.run("golden", "accept", name, "--by", "Ana", "--unanswerable")
+    assert f"{name} is accepted, but a draft in {golden}" in circle.run("golden", "export", golden)
+    assert circle.candidate()["state"] == "accepted"
+    Path(golden).unlink()
+    circle.run("golden", "export", golden)
+    assert circle.candidate()["state"] == "exported"
+
+
+def test_the_commands_of_the_readme_take_a_failure_into_the_set(
+    circle: Circle, tmp_path: Path
+) -> None:
+    circle.asked_in_production("first")
+    name = circle.candidate()["id"]
+    golden, pages = tmp_path / "golden.yaml", tmp_path / "pages.txt"
     golden_file.append(golden, [GoldenRow(id="a", question="Is SSO on Pro?", segment="lookup")])
-    stale = json.loads(circle.run("golden", "coverage", str(golden), "--json", code=1))
+    pages.write_text("page-311\n")
+    (section,) = re.findall(r"## Golden rows\n.*?```bash\n(.*?)```", README.read_text(), re.DOTALL)
+    real = {"live-1f2e3d4c5b": name, "golden.yaml": str(golden), "pages.txt": str(pages)}
+    candidates, accept, export, lint, coverage, shape = (
+        [real.get(word, word) for word in shlex.split(line)[1:]] for line in section.splitlines()
+    )
+    stale = json.loads(circle.run(*coverage, "--json", code=1))
     assert stale["stale"] == ["no golden question covers 100% of the requests"]
     assert [one["question"] for one in stale["uncovered"]] == [circle.question]
-    golden_file.append(golden, [GoldenRow(id="b", question=circle.question, segment="lookup")])
-    shown = circle.run("golden", "coverage", str(golden))
-    assert "2 golden questions cover 100% of 1 requests compared (1 in all)\nnot stale\n" in shown
-    (again,) = json.loads(circle.run("golden", "candidates", "--golden", str(golden), "--json"))
-    assert again["same_as"] == "b"
+    assert name in circle.run(*candidates)
+    assert circle.run(*accept).endswith("accepted by Ana\n")
+    assert "1 accepted added" in circle.run(*export)
+    found = CliRunner().invoke(app, lint)
+    assert found.exit_code == 1  # the row that was there has neither page nor answer
+    errors = [line for line in found.output.splitlines() if ": error: " in line]
+    assert [line.split(": ")[1] for line in errors] == ["a", "a"]
+    assert "cover 100% of 1 requests compared (1 in all)\nnot stale\n" in circle.run(*coverage)
+    done = CliRunner().invoke(app, shape)
+    assert json.loads(done.output.splitlines()[1])["reference_context_ids"] == ["page-311"]
+    (again,) = json.loads(circle.run(*candidates, "--golden", str(golden), "--json"))
+    assert (again["same_as"], again["state"]) == (name, "exported")
