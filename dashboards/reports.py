@@ -148,6 +148,19 @@ class Reports:
             "segments": segments,
         }
 
+    async def levels(self, window: Window, segment: str = "") -> dict[str, Any]:
+        """Return accounting and estimates of faithfulness alone, to compare a window with."""
+        judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
+        accounting, found = await asyncio.gather(
+            self.store.rows("accounting", self._parameters(window, segment) | judge),
+            self._sums(window, segment, judge),
+        )
+        trust = {"trust": "", "reason": ""}
+        return {
+            "total": total_row(accounting, found, trust),
+            "segments": segment_rows(accounting, found, trust),
+        }
+
     async def _sums(self, window: Window, segment: str, judge: Mapping[str, str]) -> WindowSums:
         asked = {**self._parameters(window, segment), **judge}
         return WindowSums(

@@ -17,7 +17,7 @@ from collector.errors import Conflict, MalformedPayload, UsageError
 from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
-from dashboards.review.conversation import signal_of, turn_of
+from dashboards.review.conversation import cut, signal_of, turn_of
 from dashboards.review.view import timeline, turns_of
 from dashboards.review.week import changes, listed, matching, progress
 from dashboards.windows import Window
@@ -27,6 +27,7 @@ Row = Mapping[str, Any]
 
 MOST_LISTED = 500
 """Conversations of a week that are looked through, worst first."""
+_CLAIMS_A_SAMPLE = 40
 _ORDERS_KEPT = 64
 _SOURCES_SHOWN = 12
 _SOURCES_SPAN = timedelta(weeks=4)
@@ -71,7 +72,7 @@ class Desk:
         before = Window(window.since - (window.until - window.since), window.since)
         now, earlier, signals, signals_before, worst = await asyncio.gather(
             self.reports.estimates(window, segment),
-            self.reports.estimates(before, segment),
+            self.reports.levels(before, segment),
             self.reports.signals(window, segment),
             self.reports.signals(before, segment),
             self._listed(window, segment, limit, words, state),
@@ -94,7 +95,12 @@ class Desk:
         most = MOST_LISTED if words or state else limit
         rows = await self.reports.worst(window, segment, most)
         said = await self.reports.said([trace_id for row in rows for trace_id in row["trace_ids"]])
-        items = matching(listed(rows, *said), rows, words[:_MOST_WORDS])
+        history = await self.reports.golden_history()
+        found = [
+            {**item, "golden": history.beside(row)}
+            for item, row in zip(listed(rows, *said), rows, strict=True)
+        ]
+        items = matching(found, rows, words[:_MOST_WORDS])
         return {
             "progress": progress(items[:limit]),
             "conversations": [one for one in items if state in ("", one["state"])][:limit],
@@ -152,6 +158,41 @@ class Desk:
                 for item in timeline(rows, comments)
             ],
         }
+
+    async def sample(
+        self, window: Window, segment: str, reviewer: str, most: int = _CLAIMS_A_SAMPLE
+    ) -> list[dict[str, Any]]:
+        """Return claims drawn by chance, as the page shows one whose verdict is hidden.
+
+        Args:
+            window: in which their requests came.
+            segment: only this one; "" for all.
+            reviewer: whose labels are their own.
+            most: how many claims.
+        """
+        drawn = (await self.reports.claims_to_label(window, segment, most))["claims"]
+        labels, _ = await self.reports.said(sorted({claim["trace_id"] for claim in drawn}))
+        own = {
+            (label["trace_id"], label["claim"]): label
+            for label in labels
+            if label["labeller"] == reviewer and label["verdict"]
+        }
+        return [
+            {
+                "trace_id": claim["trace_id"],
+                "number": number,
+                "text": claim["claim"],
+                "probability": claim["probability"],
+                "question": cut(claim["question"]),
+                "answer": cut(claim["answer"]),
+                "documents": [cut(text) for text in claim["documents"]],
+                "own": _dated(own.get((claim["trace_id"], claim["claim"]))),
+                "hidden": True,
+                "others": [],
+                **dict.fromkeys(("verdict", "quote", "document_rank", "note")),
+            }
+            for number, claim in enumerate(drawn, 1)
+        ]
 
     async def request(self, trace_id: str) -> dict[str, Any] | None:
         """Return everything that is stored of a request, as plain data."""
@@ -312,6 +353,10 @@ class Desk:
             "added": [row.id for row in result.added],
             "already_there": {one.row.id: one.same_as for one in result.duplicates},
         }
+
+
+def _dated(label: Row | None) -> Row | None:
+    return label and {**label, "labelled_at": label["labelled_at"].isoformat()}
 
 
 def _beside(item: Any, held: Mapping[tuple[str, str, str], Row]) -> Any:

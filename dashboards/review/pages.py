@@ -1,4 +1,4 @@
-"""The pages of the weekly review: the week, a conversation, the editor of golden rows."""
+"""The pages of the weekly review: the week, a conversation, a sample, the golden editor."""
 
 from __future__ import annotations
 
@@ -83,6 +83,17 @@ def page_routes(desk: Desk) -> list[Route]:
             trace_url=desk.config.trace_url,
         )
 
+    async def sample(request: Request) -> Response:
+        window = window_of(request, "review")
+        given = options_of(request, {*LIST_OPTIONS, "blind"}, "the page")
+        return _page(
+            request,
+            "sample.html.j2",
+            claims=await desk.sample(window, given.get("segment", ""), _reviewer(request)),
+            query=query_of(request, _LIST),
+            verdicts=CLAIM_VERDICTS,
+        )
+
     async def promote(request: Request) -> Response:
         options_of(request, {*LIST_OPTIONS, "blind"}, "the page")
         found = await desk.draft(request.path_params["trace_id"])
@@ -100,6 +111,7 @@ def page_routes(desk: Desk) -> list[Route]:
     return [
         Route("/", week),
         Route("/conversation/{name:path}", conversation),
+        Route("/sample", sample),
         Route("/promote/{trace_id:path}", promote),
     ]
 

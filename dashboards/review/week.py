@@ -130,7 +130,7 @@ def changes(now: Row, before: Row) -> list[str]:
 
     Args:
         now: as returned by `Reports.estimates`.
-        before: the same of the window before.
+        before: as returned by `Reports.levels`, of the window before.
     """
     earlier = {row["segment"]: row for row in before["segments"]}
     lines = [

@@ -28,6 +28,7 @@ PAGES = [
     SSO,
     f"{SSO}&blind=1",
     f"/promote/{trace(2)}",
+    "/sample",
     "/conversation/arabic",
     "/conversation/many-documents",
     "/conversation/fifty-turns",
@@ -103,6 +104,11 @@ def stored_labels(agent: AgentProcess, conversation: str, turn: int) -> dict[str
     ).json()
     one: dict[str, Any] = found["turns"][turn]
     return one
+
+
+def labels_that_count(agent: AgentProcess) -> int:
+    url = f"{agent.urls['review']}/api/calibration"
+    return int(httpx.get(url, trust_env=False, timeout=20).json()["labels"])
 
 
 def test_the_whole_circle_by_mouse(opened: Opening, agent: AgentProcess, golden: Path) -> None:
@@ -276,6 +282,23 @@ def test_blind_mode_says_nothing_of_the_judge_until_the_claim_is_labelled(opened
         page.locator(f"#t2-c{number}").get_by_role("button", name="supported").click()
         expect(page.locator(f"#t2-c{number} .verdict")).not_to_have_text("judge hidden")
     expect(turn).to_contain_text("Faithfulness 0.33")
+
+
+def test_a_sample_drawn_by_chance_calibrates_the_judge(
+    opened: Opening, agent: AgentProcess
+) -> None:
+    page = opened("/", reviewer="Dee")
+    before = labels_that_count(agent)
+    page.get_by_role("link", name="Label a sample").click()
+    expect(page.locator("#progress")).to_contain_text("0 of 40 labelled")
+    page.wait_for_load_state()
+    for key in ("n", "s"):
+        page.keyboard.press("j")
+        page.keyboard.press(key)
+    expect(page.locator("#progress")).to_contain_text("2 of 40 labelled")
+    page.keyboard.press("u")
+    expect(page.locator("#progress")).to_contain_text("1 of 40 labelled")
+    assert labels_that_count(agent) == before + 1
 
 
 def test_search_state_and_segment_stand_in_the_address(opened: Opening) -> None:

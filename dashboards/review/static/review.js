@@ -127,9 +127,12 @@ function label(id, decide) {
   const labeller = reviewer();
   return step(async () => {
     const place = document.getElementById(id);
-    const { trace, text = "", seen } = place.dataset;
+    const { trace, text = "", seen, probability } = place.dataset;
     const { given, was, what } = decide(place);
-    const item = { trace_id: trace, claim: text, labeller, drawn: false, blind: isBlind() };
+    const chosen = probability
+      ? { drawn: true, probability: Number(probability), blind: true }
+      : { drawn: false, blind: isBlind() };
+    const item = { trace_id: trace, claim: text, labeller, ...chosen };
     await send("/api/labels", { ...item, ...given, seen: seen || null });
     done.add("/api/labels", { ...item, ...was }, what);
     await refresh();
