@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -229,6 +229,9 @@ class StoreConfig(_Section):
         description="chdb:///abs/dir or http(s)://host:port/db; default: data_dir/clickhouse",
         repr=False,
     )
+    password_env: str | None = Field(
+        None, description="environment variable with the password of the user in url"
+    )
     content: Literal["full", "redacted", "none"] = Field(
         "full", description="keep texts as sent, with personal data masked, or not at all"
     )
@@ -237,6 +240,23 @@ class StoreConfig(_Section):
     )
     retention_weeks: int = Field(13, ge=1, description="whole weeks kept before they are dropped")
     flush_rows: int = Field(500, ge=1, le=10_000, description="requests written in one batch")
+
+    @model_validator(mode="after")
+    def _password_has_a_user(self) -> StoreConfig:
+        if self.password_env is not None:
+            parts = urlsplit(self.url or "")
+            if not parts.username or parts.password is not None:
+                raise ValueError(
+                    "password_env: needs a url with a user and no password, such as "
+                    "https://user@host:port/database"
+                )
+        return self
+
+    def opened_with(self, password: SecretStr) -> StoreConfig:
+        """Return the same with the password of the user put into the URL."""
+        before, _, after = (self.url or "").partition("@")
+        url = f"{before}:{quote(password.get_secret_value(), safe='')}@{after}"
+        return self.model_copy(update={"url": url})
 
     @field_serializer("url")
     def _masked(self, url: str | None) -> str | None:
@@ -583,6 +603,7 @@ class Secrets(_Section):
     judge_keys: dict[str, SecretStr] = {}
     """Keys of the judge's endpoints, by environment variable."""
     ingest_token: SecretStr | None = None
+    store_password: SecretStr | None = None
     kafka_journal_password: SecretStr | None = None
     kafka_source_password: SecretStr | None = None
 
@@ -621,6 +642,9 @@ def load(
         problems += missing
     if config is None or problems:
         raise ConfigError(problems)
+    if secrets.store_password is not None:
+        store = config.store.opened_with(secrets.store_password)
+        config = config.model_copy(update={"store": store})
     if path is not None:
         data_dir = path.absolute().parent / config.data_dir
         config = config.model_copy(update={"data_dir": data_dir})
@@ -679,6 +703,14 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
         else:
             problems.append(
                 f"receive.ingest_token_env: the environment variable {token_env} is not set"
+            )
+    password_env = section(raw, "store").get("password_env")
+    if password_env is not None:
+        if password := environ.get(str(password_env)):
+            found["store_password"] = SecretStr(password)
+        else:
+            problems.append(
+                f"store.password_env: the environment variable {password_env} is not set"
             )
     for part in ("journal", "source"):
         security = section(section(section(raw, part), "kafka"), "security")

@@ -166,6 +166,11 @@ def _connect_embedded(place: str, settings: dict[str, Any]) -> Client:
         raise PermanentDependencyError(
             "store.url: the embedded engine is not installed; install groundwatch[embedded]"
         ) from err
+    except RuntimeError as err:  # of the engine's own import, which starts one in /tmp
+        raise PermanentDependencyError(
+            "store.url: the embedded engine cannot start; it needs a temporary folder that it can "
+            "write to, /tmp or the one that TMPDIR names"
+        ) from err
     except ClickHouseError as err:
         raise PermanentDependencyError(_why_not_opened(folder, str(err))) from err
 

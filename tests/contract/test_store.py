@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -601,6 +602,20 @@ try:
 except PermanentDependencyError as err:
     print(err, flush=True)
 """
+
+
+def test_an_engine_without_a_temporary_folder_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = subprocess.run(
+        [sys.executable, "-c", OPEN, f"chdb://{tmp_path / 'store'}"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path / "file" / "tmp")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "TMPDIR" in found.stdout
 
 
 def test_a_folder_that_another_process_holds_is_refused_in_plain_words(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """One file, secrets from the environment, every problem at once by its key path."""
 
+import json
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -128,6 +130,26 @@ def test_a_password_in_the_url_of_the_store_is_never_shown(tmp_path: Path, passw
     shown = resolved.model_dump(mode="json")["config"]["store"]["url"]
     assert shown == "https://user:***@ch.example:8443/db"
     assert password not in repr(resolved)
+
+
+@pytest.mark.parametrize("password", ["hunter2", "p:a/s?#@", "ü 1%"])
+def test_the_password_of_the_store_can_come_from_the_environment(
+    tmp_path: Path, password: str
+) -> None:
+    path = _write(tmp_path, "store: {url: 'https://user@ch.example:8443/db', password_env: CH}")
+    resolved = load(path, {"CH": password})
+    parts = urlsplit(resolved.config.store_url)
+    assert (parts.username, unquote(parts.password or "")) == ("user", password)
+    assert (parts.hostname, parts.port, parts.path) == ("ch.example", 8443, "/db")
+    assert password not in repr(resolved) + json.dumps(resolved.model_dump(mode="json"))
+    with pytest.raises(ConfigError, match=r"store\.password_env.*CH"):
+        load(path, {})
+
+
+@pytest.mark.parametrize("url", ["null", "'https://ch/db'", "'https://u:p@ch/db'", "chdb:///d"])
+def test_a_password_of_nobody_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ConfigError, match="https://user@host"):
+        load(_write(tmp_path, f"store: {{url: {url}, password_env: CH}}"), {"CH": "x"})
 
 
 @pytest.mark.parametrize("url", ["mysql://u:hunter2@h/db", "http://u:hunter2@h:99999/db"])
