@@ -12,7 +12,7 @@ import msgspec
 from collector.redaction import redact
 from dashboards.candidate_states import FRESH, CandidateState
 from dashboards.golden_history import GoldenHistory, Standing
-from sinks.golden_file import GoldenRow, normalised, same_question
+from sinks.golden_file import GoldenRow, normalised, position_of_same
 
 Row = Mapping[str, Any]
 _TELLING = ("SUPPORTED", "CONTRADICTED")
@@ -118,23 +118,20 @@ def distinct(candidates: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     Adds `times` and `last_asked_at` to each candidate. Candidates are the same by their id, or by
     their question as golden files have it.
     """
-    kept: list[tuple[str, dict[str, Any]]] = []
+    kept: list[dict[str, Any]] = []
+    questions: list[str] = []
     for candidate in candidates:
         question, asked_at = normalised(candidate["question"]), candidate["provenance"]["asked_at"]
-        same = next(
-            (
-                one
-                for other, one in kept
-                if one["id"] == candidate["id"] or same_question(question, other)
-            ),
-            None,
-        )
-        if same is None:
-            kept.append((question, {**candidate, "times": 1, "last_asked_at": asked_at}))
+        by_id = (n for n, one in enumerate(kept) if one["id"] == candidate["id"])
+        place = next(by_id, position_of_same(question, questions))
+        if place is None:
+            kept.append({**candidate, "times": 1, "last_asked_at": asked_at})
+            questions.append(question)
         else:
+            same = kept[place]
             same["times"] += 1
             same["last_asked_at"] = max(same["last_asked_at"] or "", asked_at or "") or None
-    return [candidate for _, candidate in kept]
+    return kept
 
 
 def golden_row(candidate: Row) -> GoldenRow:

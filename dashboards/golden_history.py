@@ -11,7 +11,7 @@ import msgspec
 from collector.redaction import redact
 from dashboards.candidate_states import CandidateState
 from scorers.diagnosis_rows import passed
-from sinks.golden_file import normalised, same_question
+from sinks.golden_file import normalised, position_of_same
 
 Row = Mapping[str, Any]
 
@@ -68,9 +68,8 @@ class GoldenHistory:
     def __init__(self, states: Sequence[CandidateState], results: Iterable[Row]) -> None:
         self.states = states
         self._by_id = {state.candidate_id: state for state in states}
-        self._questions = [
-            (normalised(state.row["question"]), state) for state in states if state.row
-        ]
+        self._asked = [state for state in states if state.row]
+        self._questions = [normalised(state.row["question"]) for state in states if state.row]
         self._outcomes: dict[str, list[Outcome]] = {}
         for row in results:
             if (good := passed(row["diagnosis"])) is not None:
@@ -79,9 +78,10 @@ class GoldenHistory:
 
     def of(self, candidate_id: str, question: str) -> CandidateState | None:
         """Return the candidate of this id, else one that asks the same; None if nobody has."""
-        asked = normalised(redact(question))
-        same = (state for other, state in self._questions if same_question(asked, other))
-        return self._by_id.get(candidate_id) or next(same, None)
+        if candidate_id in self._by_id:
+            return self._by_id[candidate_id]
+        place = position_of_same(normalised(redact(question)), self._questions)
+        return None if place is None else self._asked[place]
 
     def beside(self, ranked: Row) -> dict[str, Any] | None:
         """Return id, state and standing of the candidate that the worst turn of a conversation is.

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from collector.errors import UsageError
 from sinks.golden_text import (
@@ -163,6 +163,19 @@ def same_question(one: str, other: str) -> bool:
     return fuzz.token_sort_ratio(one, other, score_cutoff=NEAR_DUPLICATE) > 0
 
 
+def position_of_same(question: str, others: Sequence[str]) -> int | None:
+    """Return where among normalised questions one asks the same as `question`, None if none does.
+
+    The very same one is preferred to nearly the same ones. Thousands are looked through at once.
+    """
+    if question in others:
+        return others.index(question)
+    alike = process.extract_iter(
+        question, others, scorer=fuzz.token_sort_ratio, score_cutoff=NEAR_DUPLICATE
+    )
+    return next((place for other, _, place in alike if same_question(question, other)), None)
+
+
 def similar(question: str, rows: Sequence[GoldenRow], limit: int = 5) -> list[Similar]:
     """Return the rows that ask most nearly the same, nearest first; those below 60 are left out."""
     asked = normalised(question)
@@ -183,17 +196,18 @@ def _telling_words(question: str) -> list[str]:
 
 
 def _without_duplicates(held: Sequence[GoldenRow], rows: Sequence[GoldenRow]) -> Appended:
-    known = [(row.id, normalised(row.question)) for row in held]
+    ids = [row.id for row in held]
+    questions = [normalised(row.question) for row in held]
     result = Appended([], [])
     for row in rows:
         question = normalised(row.question)
-        same_as = next(
-            (id_ for id_, other in known if id_ == row.id or same_question(question, other)), None
-        )
-        if same_as is not None:
+        place = position_of_same(question, questions)
+        if row.id in ids or place is not None:
+            same_as = row.id if row.id in ids or place is None else ids[place]
             result.duplicates.append(Duplicate(row, same_as))
             continue
-        known.append((row.id, question))
+        ids.append(row.id)
+        questions.append(question)
         result.added.append(row)
     return result
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
-from rapidfuzz import fuzz, process
 
 from collector.model import Document, RagRequest
 from scorers.lexical import lexical_score
 from scorers.lexical_text import fold
 from scorers.stats.planning import precision
-from sinks.golden_file import NEAR_DUPLICATE, GoldenRow, PlacedRow, normalised, same_question
+from sinks.golden_file import GoldenRow, PlacedRow, normalised, position_of_same
 
 UNANSWERABLE_SHARE = 0.1
 """Of the rows, as a rule of thumb: where fewer are unanswerable, refusals are hardly measured."""
@@ -73,20 +72,13 @@ def _duplicates(rows: Sequence[GoldenRow]) -> dict[int, list[_Problem]]:
     """Return, for rows that ask what an earlier one asks, what to say of them."""
     questions = [normalised(row.question) for row in rows]
     found: dict[int, list[_Problem]] = {}
-    for number in range(1, len(rows)):
-        alike = process.extract_iter(
-            questions[number],
-            questions[:number],
-            scorer=fuzz.token_sort_ratio,
-            score_cutoff=NEAR_DUPLICATE,
-        )
-        for other, _, position in alike:
-            if same_question(questions[number], other):
-                exact = other == questions[number]
-                check, level = ("duplicate", "error") if exact else ("near_duplicate", "warning")
-                told = f"asks {'' if exact else 'nearly '}the same as {rows[position].id}; keep one"
-                found[number] = [(check, level, told)]
-                break
+    for number, question in enumerate(questions):
+        place = position_of_same(question, questions[:number])
+        if place is not None:
+            exact = questions[place] == question
+            check, level = ("duplicate", "error") if exact else ("near_duplicate", "warning")
+            told = f"asks {'' if exact else 'nearly '}the same as {rows[place].id}; keep one"
+            found[number] = [(check, level, told)]
     return found
 
 

@@ -122,3 +122,6 @@ async def test_events_of_a_candidate_come_back_in_order_and_once(store: ClickHou
             ("undone", "Eva"),
         ]
         assert found.provenance == {"judge": "j"}
+    later = Window(AT + 90 * DAY, AT + 91 * DAY)
+    (waiting,) = await Reports(store, "judge").candidates(later)
+    assert (waiting["id"], waiting["state"], waiting["times"]) == ("live-1", "edited", 0)

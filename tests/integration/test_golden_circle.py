@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import msgspec
 import pytest
 from typer.testing import CliRunner
@@ -137,6 +138,8 @@ def test_a_failure_becomes_a_golden_row_that_tells_mended_from_broken_and_back(
         "regression",
         2,
     )
+    page = httpx.get(circle.agent.urls["review"], params={"since": "24h"}, trust_env=False).text
+    assert f"Golden row {found['id']}: came back: right in run repaired on" in page
     circle.helpdesk.repair()
     circle.evaluate(golden, "repaired-again")
     assert circle.candidate()["standing"]["name"] == "fixed"
