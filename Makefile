@@ -79,6 +79,8 @@ bench: setup ## Measure throughput against a floor in the same run
 	@$(BIN)/python -m tests.bench.end_to_end
 	@echo
 	@$(BIN)/python -m tests.bench.extraction
+	@echo
+	@$(BIN)/python -m tests.bench.review
 
 .PHONY: dashboards-verify
 dashboards-verify: setup ## Run every query of every Grafana dashboard on data of the demo

@@ -47,6 +47,7 @@ class Desk:
         self.config = config
         # Looking and writing is one step: of two people who are at the same, one is told so.
         self._writing = asyncio.Lock()
+        self._exporting = asyncio.Lock()
         self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
 
     async def week(
@@ -341,13 +342,15 @@ class Desk:
         path = self.config.golden_file
         if path is None:
             raise UsageError(["review.golden_file: name the file to add to in the configuration"])
-        accepted = [one for one in await self.reviewed() if one.state == "accepted"]
-        rows = [reviewed_row(one) for one in accepted]
-        result = await asyncio.to_thread(golden_file.append, path, rows)
-        by_id = {one.candidate_id: one for one in accepted}
-        for row in result.added:
-            done = {"event": "exported", "actor": actor, "seen": by_id[row.id].version}
-            await self.act(row.id, {**done, "file": path.name}, at)
+        async with self._exporting:
+            accepted = {
+                one.candidate_id: one for one in await self.reviewed() if one.state == "accepted"
+            }
+            rows = [reviewed_row(one) for one in accepted.values()]
+            result = await asyncio.to_thread(golden_file.append, path, rows)
+            for row in result.added:
+                done = {"event": "exported", "actor": actor, "seen": accepted[row.id].version}
+                await self.act(row.id, {**done, "file": path.name}, at)
         return {
             "file": str(path),
             "added": [row.id for row in result.added],
