@@ -58,6 +58,11 @@ $(KAFKA_LIBS)/.ready: tests/kafka-libs.xml
 test-feedback-clients: setup ## Try the current feedback clients of other products (100 MB)
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback
 
+.PHONY: test-llm
+test-llm: setup ## Have a real small model judge, and be found out (first builds llama.cpp: 20 minutes)
+	@CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" LLAMA_CPP_BUILD_JOBS=2 \
+	  PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.judge
+
 .PHONY: check
 check: setup ## Lint, types, import contract, generated parts of the README
 	@$(BIN)/ruff format --check --quiet $(CHECKED)
@@ -80,7 +85,11 @@ bench: setup ## Measure throughput against a floor in the same run
 	@echo
 	@$(BIN)/python -m tests.bench.extraction
 	@echo
+<<<<<<< HEAD
 	@$(BIN)/python -m tests.bench.review
+=======
+	@$(BIN)/python -m tests.bench.judging
+>>>>>>> 7f415e4 (wip5)
 
 .PHONY: dashboards-verify
 dashboards-verify: setup ## Run every query of every Grafana dashboard on data of the demo

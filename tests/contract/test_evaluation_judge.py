@@ -17,6 +17,7 @@ from collector.model import Document, Judgement, RagRequest
 from collector.model_evaluation import EvalRow
 from collector.ports import Judge
 from scorers.judge.client import OpenAIJudge
+from scorers.judge.methods import METHODS
 from scorers.lexical import LexicalJudge
 from sinks.golden_file import GoldenRow
 from tests.fakes.evaluated import an_eval_run
@@ -71,7 +72,9 @@ def begun_or_resumed(path: Path) -> RunFolder:
     return RunFolder(path) if path.exists() else RunFolder.create(path, an_eval_run())
 
 
-async def run(path: Path, assistant: OneAnswer, judge: Judge) -> EvalRow:
+async def run(
+    path: Path, assistant: OneAnswer, judge: Judge, relevance: Judge | None = None
+) -> EvalRow:
     with begun_or_resumed(path) as folder:
         (row,) = await evaluate(
             folder,
@@ -80,6 +83,7 @@ async def run(path: Path, assistant: OneAnswer, judge: Judge) -> EvalRow:
             PatientJudge(judge),
             concurrency=2,
             advanced=lambda: None,
+            relevance=relevance,
         )
     return row
 
@@ -95,6 +99,21 @@ async def test_a_language_model_judges_answer_and_reference(tmp_path: Path) -> N
     assert [claim.verdict for claim in row.reference_claims] == ["SUPPORTED", "NOT_FOUND"]
     assert row.judge_cost_usd is not None
     assert row.judge_cost_usd > 0
+
+
+async def test_answer_relevance_is_measured_where_a_judge_of_it_is_configured(
+    tmp_path: Path,
+) -> None:
+    with OpenAIServer() as server:
+        config = OpenAIConfig(base_url=server.base_url, model="m")
+        relevance = OpenAIJudge(config, method=METHODS["answer_relevance"])
+        row = await run(tmp_path / "run", OneAnswer(), LexicalJudge(), relevance)
+        await relevance.close()
+    # Most words of the question, which is all that it wants to know, stand in the answer.
+    assert row.measures["answer_relevance"] == 1.0
+    without = await run(tmp_path / "another", OneAnswer(), LexicalJudge())
+    assert without.measures["answer_relevance"] is None
+    assert without.undefined["answer_relevance"] == "answer_relevance is not among judge.scorers"
 
 
 async def test_a_judge_that_may_not_judge_now_is_waited_for(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector import otlp
 from collector.config_kafka import KafkaJournalConfig
 from collector.errors import Overloaded, TransientDependencyError
-from collector.kafka import consumer as kafka_consumer
 from collector.journal.kafka import PENDING_BYTES, KafkaJournal
+from collector.kafka import consumer as kafka_consumer
 from collector.ports import SIGNALS, TELEMETRY, Consumer, Entry, Record
 from collector.telemetry import Metrics
 from tests.bench.load import bodies, spans_of

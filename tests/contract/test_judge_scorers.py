@@ -1,4 +1,4 @@
-"""The scorers beside faithfulness, by a language model: what each counts, and what none believes."""
+"""The scorers beside faithfulness, by a language model: what each counts and does not believe."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_a_citation_counts_only_if_the_cited_document_supports_it() -> Non
 
 
 @pytest.mark.parametrize(("refused", "score"), [(True, 1.0), (False, 0.0)])
-async def test_a_refusal_is_1(refused: bool, score: float) -> None:  # noqa: FBT001
+async def test_a_refusal_is_1(refused: bool, score: float) -> None:
     judgement, _ = await scored("refusal", [said({"refused": refused})])
     assert (judgement.score, judgement.claims) == (score, [])
 

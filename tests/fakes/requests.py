@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from collector.extract import extract
@@ -63,3 +64,27 @@ def reranker(*ids: str) -> Attributes:
 
 def ids_of(request: RagRequest) -> list[str | None]:
     return [document.document_id for document in request.documents]
+
+
+def asked_now(number: int, question: str, answer: str, page: str) -> list[Span]:
+    """Return the spans of a request with one document; its ids come from a number of its own."""
+    documents = json.dumps({"documents": [{"id": f"page-{number}", "page_content": page}]})
+    search = {"openinference.span.kind": "RETRIEVER", "input.value": question}
+    steps = [
+        chain(question, answer),
+        search | {"output.value": documents},
+        llm(question, answer),
+    ]
+    now = time.time_ns()
+    return [
+        Span(
+            trace_id=f"{number + 1:032x}",
+            span_id=f"{number * 3 + index + 1:016x}",
+            parent_span_id=None if index == 0 else f"{number * 3 + 1:016x}",
+            name=f"step {index}",
+            start_ns=now + index,
+            end_ns=now + 1_000_000 - index,
+            attributes=attributes,
+        )
+        for index, attributes in enumerate(steps)
+    ]

@@ -8,7 +8,6 @@ with that cause. All other answers must get the score that is right for them.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,7 +20,7 @@ from collector.trace_files.encode import body_of_spans
 from tests.bench.end_to_end import send
 from tests.fakes import openai_server as fake
 from tests.fakes.openai_server import Behaviour, Body, OpenAIServer, StatedLimit, data_of
-from tests.fakes.requests import chain, llm
+from tests.fakes.requests import asked_now
 from tests.integration.test_model_judge import stored_judgements
 from tests.processes import AgentProcess
 
@@ -87,26 +86,7 @@ def spans_of(number: int) -> list[Span]:
     held = claims[: supported_of(number)]
     filler = FILLER * (250 if kind_of(number) == "crowded" else 1)
     text = " ".join([filler, *held])
-    documents = json.dumps({"documents": [{"id": f"page-{number}", "page_content": text}]})
-    found = {"openinference.span.kind": "RETRIEVER", "input.value": question}
-    attributes = [
-        chain(question, " ".join(claims)),
-        found | {"output.value": documents},
-        llm(question, " ".join(claims)),
-    ]
-    now = time.time_ns()
-    return [
-        Span(
-            trace_id=f"{number + 1:032x}",
-            span_id=f"{number * 3 + index + 1:016x}",
-            parent_span_id=None if index == 0 else f"{number * 3 + 1:016x}",
-            name=f"step {index}",
-            start_ns=now + index,
-            end_ns=now + 1_000_000 - index,
-            attributes=one,
-        )
-        for index, one in enumerate(attributes)
-    ]
+    return asked_now(number, question, " ".join(claims), text)
 
 
 def config(server: OpenAIServer) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from collector.sampling import uniform
 from collector.trace_files.encode import body_of_spans
 from tests.bench.end_to_end import send
 from tests.fakes.openai_server import OpenAIServer
-from tests.fakes.requests import chain, llm
+from tests.fakes.requests import asked_now
 from tests.processes import AgentProcess
 
 REQUESTS = 60
@@ -32,25 +31,7 @@ def spans_of(number: int) -> list[Span]:
     question = f"What does product {number} cost?"
     answer = "I do not know." if number % REFUSED == 0 else f"Product {number} costs 5 euros [1]."
     text = f"Page 1 says that product {number} costs 5 euros."
-    pages = json.dumps({"documents": [{"id": f"page-{number}", "page_content": text}]})
-    steps = [
-        chain(question, answer),
-        {"openinference.span.kind": "RETRIEVER", "input.value": question, "output.value": pages},
-        llm(question, answer),
-    ]
-    now = time.time_ns()
-    return [
-        Span(
-            trace_id=trace_id(number),
-            span_id=f"{number * 3 + index + 1:016x}",
-            parent_span_id=None if index == 0 else f"{number * 3 + 1:016x}",
-            name=f"step {index}",
-            start_ns=now + index,
-            end_ns=now + 1_000_000 - index,
-            attributes=attributes,
-        )
-        for index, attributes in enumerate(steps)
-    ]
+    return asked_now(number, question, answer, text)
 
 
 def config(server: OpenAIServer, golden: Path) -> dict[str, Any]:

@@ -75,6 +75,16 @@ def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:
         ("listen: {otlp_http: nonsense}", r"listen\.otlp_http: must be host:port, such as"),
         ("listen: {otlp_http: '127.0.0.1:99999'}", r"listen\.otlp_http: there is no port 99999"),
         ("assembler: {quiet_seconds: .inf}", r"assembler\.quiet_seconds"),
+        ("judge: {scorers: {refusal: {}}}", r"judge\.scorers\.refusal\.rate"),
+        ("judge: {scorers: {beauty: {rate: 1}}}", r"judge\.scorers\.beauty"),
+        ("judge: {scorers: {answer_relevance: {rate: 1}}}", "answer_relevance: needs a model"),
+        ("judge: {scorers: {correctness: {rate: 1}}}", "correctness needs review.golden_file"),
+        ("judge: {second: {rate: 0.1}}", r"judge\.second\.model"),
+        (
+            "judge: {second: {rate: 1, model: b}, openai: {model: a, daily_budget_usd: 1, "
+            "prices: {a: {input_usd_per_mtok: 1, output_usd_per_mtok: 1}}}}",
+            "the price of b is not known",
+        ),
         ("judge: {openai: {deadline_seconds: .nan}}", r"judge\.openai\.deadline_seconds"),
         ("store: {url: 'mysql://h/db'}", r"store\.url: must start with"),
         ("store: {url: 'chdb:data'}", r"store\.url: chdb needs an absolute folder"),
@@ -157,3 +167,39 @@ def test_a_password_in_a_wrong_url_is_not_shown_either(tmp_path: Path, url: str)
     with pytest.raises(ConfigError) as refusal:
         load(_write(tmp_path, f"store: {{url: '{url}'}}"), {})
     assert "hunter2" not in str(refusal.value)
+
+
+def test_the_second_judge_is_asked_like_the_first_except_for_what_it_names(tmp_path: Path) -> None:
+    text = """
+judge:
+  openai:
+    endpoints: [{base_url: "http://one/v1", model: mine, requests_per_minute: 60}]
+    api_key_env: null
+  second: {rate: 0.1, model: other}
+"""
+    second = load(_write(tmp_path, text), {}).config.judge.second_openai
+    assert second is not None
+    (endpoint,) = second.served_by
+    assert (second.model, endpoint.model, endpoint.base_url) == ("other", "other", "http://one/v1")
+    assert endpoint.requests_per_minute == 60
+
+
+def test_a_second_judge_elsewhere_has_a_key_of_its_own(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        "judge: {second: {rate: 0.1, model: b, base_url: 'http://b/v1', api_key_env: KEY_B}}",
+    )
+    resolved = load(path, {"KEY_B": "sk-b"})
+    second = resolved.config.judge.second_openai
+    assert second is not None
+    assert [e.api_key_env for e in second.served_by] == ["KEY_B"]
+    assert resolved.secrets.judge_keys["KEY_B"].get_secret_value() == "sk-b"
+    with pytest.raises(ConfigError, match=r"judge\.second\.api_key_env: .* KEY_B is not set"):
+        load(path, {})
+
+
+def test_one_scorer_by_a_model_needs_the_key_of_the_model(tmp_path: Path) -> None:
+    path = _write(tmp_path, "judge: {scorers: {refusal: {rate: 1, engine: openai}}}")
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        load(path, {})
+    assert load(path, {"OPENAI_API_KEY": "sk"}).config.judge.asks_a_model
