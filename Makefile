@@ -85,11 +85,9 @@ bench: setup ## Measure throughput against a floor in the same run
 	@echo
 	@$(BIN)/python -m tests.bench.extraction
 	@echo
-<<<<<<< HEAD
 	@$(BIN)/python -m tests.bench.review
-=======
+	@echo
 	@$(BIN)/python -m tests.bench.judging
->>>>>>> 7f415e4 (wip5)
 
 .PHONY: dashboards-verify
 dashboards-verify: setup ## Run every query of every Grafana dashboard on data of the demo
