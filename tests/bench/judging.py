@@ -13,6 +13,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,21 +27,26 @@ from tests.processes import AgentProcess
 REQUESTS_PER_BODY = 50
 CALLS_PER_REQUEST = 2
 SETTLING_SECONDS = 2.0
+WINDOW_SECONDS = 5.0
 GIVE_UP_SECONDS = 300.0
 FILLER = "Nothing of interest is written on this page, whatever you may ask. "
 
 
 class Measured(NamedTuple):
-    """Calls a second once under way, calls over the limit, CPU seconds of the agent a call."""
+    """Calls a second once under way, and in the fastest seconds of `WINDOW_SECONDS`.
+
+    Calls over the limit, and CPU seconds of the agent a call.
+    """
 
     per_second: float
+    fastest: float
     violations: int
     cpu_seconds: float
 
 
-def judge_all(folder: Path, per_second: int, requests: int) -> Measured:
-    """Have an agent judge some requests by a model that states a limit."""
-    limit = StatedLimit(per_second)
+def judge_all(folder: Path, per_second: int, requests: int, limit_seconds: float = 1.0) -> Measured:
+    """Have an agent judge some requests by a model that limits calls in so many seconds."""
+    limit = StatedLimit(per_second, seconds=limit_seconds)
     calls = CALLS_PER_REQUEST * requests
     with (
         OpenAIServer(default=limit) as server,
@@ -61,7 +67,8 @@ def judge_all(folder: Path, per_second: int, requests: int) -> Measured:
         sent = [received.at for received in server.requests]
     steady = [at for at in sent if at >= sent[0] + SETTLING_SECONDS]
     rate = (len(steady) - 1) / (steady[-1] - steady[0])
-    return Measured(rate, limit.violations, cpu_seconds / len(sent))
+    fastest = max(bisect_left(steady, at + WINDOW_SECONDS) - i for i, at in enumerate(steady))
+    return Measured(rate, fastest / WINDOW_SECONDS, limit.violations, cpu_seconds / len(sent))
 
 
 def spans_of(number: int) -> list[Span]:
@@ -101,6 +108,7 @@ def main() -> int:
         found = judge_all(Path(folder), arguments.per_second, arguments.requests)
     print(
         f"judging by a model: {found.per_second:.1f} calls/s of {arguments.per_second} stated, "
+        f"{found.fastest:.1f} in the fastest {WINDOW_SECONDS:.0f} s, "
         f"{found.violations} over the limit, {found.cpu_seconds * 1000:.1f} ms CPU a call"
     )
     return 0

@@ -309,22 +309,25 @@ def unsupported(parameter: str, then: Behaviour | None = None) -> Behaviour:
 
 
 class StatedLimit:
-    """Serves so many calls in any second, wherever it begins; answers more with 429.
+    """Serves so many calls in any second, or some seconds, wherever they begin.
 
-    `violations` counts those.
+    Answers more with 429; `violations` counts those.
     """
 
-    def __init__(self, per_second: int, then: Behaviour | None = None) -> None:
+    def __init__(
+        self, per_second: int, then: Behaviour | None = None, seconds: float = 1.0
+    ) -> None:
         self.violations = 0
-        self._per_second = per_second
+        self._most = per_second * seconds
+        self._seconds = seconds
         self._then = then or good()
         self._served: deque[float] = deque()
 
     async def __call__(self, body: Body) -> Response:
         now = time.monotonic()
-        while self._served and self._served[0] <= now - 1:
+        while self._served and self._served[0] <= now - self._seconds:
             self._served.popleft()
-        if len(self._served) >= self._per_second:
+        if len(self._served) >= self._most:
             self.violations += 1
             return await rate_limited("1")(body)
         self._served.append(now)
