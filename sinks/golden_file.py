@@ -34,6 +34,7 @@ from sinks.golden_text import (
     parse_json,
     parse_yaml,
     with_rows,
+    without_rows,
     write_atomically,
 )
 from sinks.rows import storable
@@ -122,25 +123,36 @@ def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
 
     A row is a duplicate if its id is there, if its question is the same after case, white space
     and punctuation are set aside, or if it is nearly the same (see `same_question`). What the
-    file holds already, comments included, stays as it is, byte for byte in YAML and JSON lines.
+    file holds already, comments included, stays as it is, byte for byte in YAML and JSON lines;
+    only a draft gives way to a row of its id that is none.
 
     Raises:
         UsageError: the file cannot be read or written.
     """
     text = _read(path) if path.exists() else ""
     held = _rows(path, _parse(path, text))
-    result = _without_duplicates(held, [_storable(row) for row in rows])
+    finished = {row.id for row in rows if not is_draft(row)}
+    drafts = [n for n, row in enumerate(held) if is_draft(row) and row.id in finished]
+    kept = [row for n, row in enumerate(held) if n not in drafts]
+    result = _without_duplicates(kept, [_storable(row) for row in rows])
     if not result.added:
         return result
+    if drafts:
+        text = without_rows(path.suffix, text, drafts)
     new_text = with_rows(path.suffix, text, dump_rows(path.suffix, map(_plain, result.added)))
     read_back = _rows(path, _parse(path, new_text))
-    if [_bare(row) for row in read_back] != [_bare(row) for row in [*held, *result.added]]:
+    if [_bare(row) for row in read_back] != [_bare(row) for row in [*kept, *result.added]]:
         raise UsageError([f"{path}: rows cannot be added to this layout; make it a plain list"])
     try:
         write_atomically(path, new_text)
     except OSError as err:
         raise UsageError([f"{path}: cannot be written: {err.strerror}"]) from err
     return result
+
+
+def is_draft(row: GoldenRow) -> bool:
+    """Whether a row is a suggestion that nobody has decided on."""
+    return bool(row.extra.get("draft"))
 
 
 def normalised(question: str) -> str:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -215,10 +215,7 @@ def with_rows(suffix: str, text: str, added: str) -> str:
     if not text.strip():
         return added
     if suffix == ".json":
-        held = json.loads(text)
-        rows = held[ROWS_KEY] if isinstance(held, dict) else held
-        rows.extend(json.loads(added))
-        return json.dumps(held, ensure_ascii=False, indent=2) + "\n"
+        return _json_changed(text, lambda rows: rows.extend(json.loads(added)))
     if suffix == ".jsonl":
         return _ended(text) + added
     root = YAML(typ="safe", pure=True).compose(text)
@@ -226,7 +223,7 @@ def with_rows(suffix: str, text: str, added: str) -> str:
     if rows is None:  # comments only
         return _ended(text) + added
     if rows.flow_style:
-        return _flow_with_rows(text, added)
+        return _flow_changed(text, lambda rows: rows.extend(YAML().load(added)))
     indent = " " * int(rows.start_mark.column)
     end = int(rows.end_mark.index)
     block = _LINE_WITH_TEXT.sub(indent, added)
@@ -235,14 +232,54 @@ def with_rows(suffix: str, text: str, added: str) -> str:
     return _ended(text[:end]) + block + text[end:]
 
 
-def _flow_with_rows(text: str, added: str) -> str:
-    """Add to a list in brackets, which has to be written anew; comments are kept."""
+def without_rows(suffix: str, text: str, places: Collection[int]) -> str:
+    """Return `text` without the rows at some places, counted from 0; comments beside them stay."""
+
+    def removed(rows: list[Any]) -> None:
+        for place in sorted(places, reverse=True):
+            del rows[place]
+
+    if suffix == ".json":
+        return _json_changed(text, removed)
+    if suffix == ".jsonl":
+        lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+        removed(lines)
+        return "".join(lines)
+    root = YAML(typ="safe", pure=True).compose(text)
+    rows = _list_in(root) if isinstance(root, Node) else None
+    if rows is None:
+        return text
+    if rows.flow_style:
+        return _flow_changed(text, removed)
+    for place in sorted(places, reverse=True):
+        start = text.rfind("\n", 0, rows.value[place].start_mark.index) + 1
+        end = text.find("\n", _last_index(rows.value[place]))
+        text = text[:start] + (text[end + 1 :] if end >= 0 else "")
+    return text
+
+
+def _last_index(node: Node) -> int:
+    """Return where the last character of a node is; what follows it, comments too, is not its."""
+    if isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
+        last = node.value[-1]
+        return _last_index(last[1] if isinstance(node, MappingNode) else last)
+    return int(node.end_mark.index) - 1
+
+
+def _json_changed(text: str, change: Callable[[list[Any]], None]) -> str:
+    held = json.loads(text)
+    change(held[ROWS_KEY] if isinstance(held, dict) else held)
+    return json.dumps(held, ensure_ascii=False, indent=2) + "\n"
+
+
+def _flow_changed(text: str, change: Callable[[list[Any]], None]) -> str:
+    """Change a list in brackets, which has to be written anew; comments are kept."""
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _NO_FOLDING
     held = yaml.load(text)
     rows = held[ROWS_KEY] if isinstance(held, dict) else held
-    rows.extend(YAML().load(added))
+    change(rows)
     rows.fa.set_block_style()
     out = io.StringIO()
     yaml.dump(held, out)

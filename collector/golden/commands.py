@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -264,7 +263,7 @@ def export(
     if shape is not None:
         from collector.golden.shapes import SHAPES
 
-        rows = [row for row in golden_file.load(file) if not row.extra.get("draft")]
+        rows = [row for row in golden_file.load(file) if not golden_file.is_draft(row)]
         print(SHAPES[shape.value](rows, file.stem), end="")
         return
     read, window = to_read(config, data_dir), window_of("candidates", since, week)
@@ -286,9 +285,8 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
     ]
     result = golden_file.append(file, rows)
     # Not only what was just added: an export that was cut short is made up for.
-    held = {row.id: row for row in golden_file.load(file)} if file.exists() else {}
-    there = [one for one in accepted if one.candidate_id in held]
-    drafts = [one for one in there if held[one.candidate_id].extra.get("draft")]
+    held = golden_file.load(file) if file.exists() else []
+    finished = {row.id for row in held if not golden_file.is_draft(row)}
     exported = {
         one.candidate_id: {
             "event": "exported",
@@ -296,14 +294,11 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
             "seen": one.version,
             "file": file.name,
         }
-        for one in there
-        if one not in drafts
+        for one in accepted
+        if one.candidate_id in finished
     }
     if exported:
         run_async(remote.act(read, exported))
-    for one in drafts:
-        told = f"{one.candidate_id} is accepted, but a draft in {file}: remove that row and repeat"
-        print(told, file=sys.stderr)
     if as_json:
         print_json(
             {
@@ -316,7 +311,7 @@ def _add(file: Path, read: Resolved, candidates: list[dict[str, Any]], *, as_jso
     elif not result.added:
         print(f"{file}: nothing to add, all {len(rows)} candidates are there already")
     else:
-        drafted = sum(bool(row.extra.get("draft")) for row in result.added)
+        drafted = sum(map(golden_file.is_draft, result.added))
         print(
             f"{file}: {len(result.added) - drafted} accepted added, "
             f"{drafted} unreviewed added as drafts, {len(result.duplicates)} already there"

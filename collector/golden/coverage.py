@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from scorers.lexical_text import STOP_WORDS, language, stems
-from sinks.golden_file import GoldenRow
+from sinks.golden_file import GoldenRow, is_draft
 
 ALIKE = 0.4
 """Similarity from which a golden question covers a live one."""
@@ -86,7 +86,7 @@ def coverage(rows: Sequence[GoldenRow], live: Sequence[Mapping[str, Any]]) -> Co
         rows: of the set; drafts are left out.
         live: rows of the query `live_questions`.
     """
-    rows = [row for row in rows if not row.extra.get("draft")]
+    rows = [row for row in rows if not is_draft(row)]
     totals = {one["segment"]: int(one["segment_requests"]) for one in live}
     segments = _drift(
         [((row.segment or "(none)",), row.synthetic) for row in rows],
@@ -170,17 +170,23 @@ def _uncovered(rows: Sequence[GoldenRow], asked: Sequence[Mapping[str, Any]]) ->
         return [_missing(one, None, 0.0) for one in asked]
     texts = [*(row.question for row in rows), *(str(one["question"]) for one in asked)]
     vectors = _vectors(texts)
-    similarity = (vectors[len(rows) :] @ vectors[: len(rows)].T).toarray()
+    golden = vectors[: len(rows)].T
     found = []
-    for one, similar in zip(asked, similarity, strict=True):
-        pages = set(one["pages"])
-        needed = [
-            ALIKE_ON_A_PAGE if pages.intersection(row.gold_sources) else ALIKE for row in rows
-        ]
-        if not (similar >= needed).any():
-            nearest = int(similar.argmax())
+    for number, one in enumerate(asked, len(rows)):
+        similar = (vectors[[number]] @ golden).toarray()[0]
+        nearest = int(similar.argmax())
+        if similar[nearest] < ALIKE and not _on_a_page(one, rows, similar):
             found.append(_missing(one, rows[nearest], float(similar[nearest])))
     return found
+
+
+def _on_a_page(
+    one: Mapping[str, Any], rows: Sequence[GoldenRow], similar: np.ndarray[Any, Any]
+) -> bool:
+    """Whether a golden question is alike enough, given that both rest on one page."""
+    pages = set(one["pages"])
+    close = map(int, np.flatnonzero(similar >= ALIKE_ON_A_PAGE))
+    return any(pages.intersection(rows[place].gold_sources) for place in close)
 
 
 def _missing(one: Mapping[str, Any], nearest: GoldenRow | None, similarity: float) -> Uncovered:

@@ -12,7 +12,7 @@ from collector.model import Document, RagRequest
 from scorers.lexical import lexical_score
 from scorers.lexical_text import fold
 from scorers.stats.planning import precision
-from sinks.golden_file import GoldenRow, PlacedRow, normalised, position_of_same
+from sinks.golden_file import GoldenRow, PlacedRow, is_draft, normalised, position_of_same
 
 UNANSWERABLE_SHARE = 0.1
 """Of the rows, as a rule of thumb: where fewer are unanswerable, refusals are hardly measured."""
@@ -83,7 +83,7 @@ def _duplicates(rows: Sequence[GoldenRow]) -> dict[int, list[_Problem]]:
 
 
 def _labels(row: GoldenRow) -> Iterator[_Problem]:
-    if row.extra.get("draft"):
+    if is_draft(row):
         yield "draft", "warning", "is a draft, which eval leaves out: finish it and remove draft"
     if row.segment is None:
         yield "no_segment", "error", "segment is missing; reports are cut by it"
@@ -137,7 +137,7 @@ def _sources(
 
 
 def _whole(rows: Sequence[GoldenRow]) -> Iterator[Finding]:
-    asked = [row for row in rows if not row.extra.get("draft")]
+    asked = [row for row in rows if not is_draft(row)]
     if not asked:
         yield Finding(check="empty", level="error", message="holds no row that eval would use")
         return

@@ -180,14 +180,16 @@ def test_candidates_are_edited_rejected_and_drafted_also_while_no_agent_runs(
 
 def test_a_draft_in_the_file_gives_way_to_what_is_accepted(circle: Circle, tmp_path: Path) -> None:
     circle.asked_in_production("first")
-    golden = str(tmp_path / "golden.yaml")
+    golden = tmp_path / "golden.yaml"
+    golden.write_text("# ours\n- {id: q1, question: What is it?}\n")
     name = circle.candidate()["id"]
-    circle.run("golden", "export", golden)
+    circle.run("golden", "export", str(golden))
+    assert golden_file.load(golden)[1].extra["draft"]
     circle.run("golden", "accept", name, "--by", "Ana", "--unanswerable")
-    assert f"{name} is accepted, but a draft in {golden}" in circle.run("golden", "export", golden)
-    assert circle.candidate()["state"] == "accepted"
-    Path(golden).unlink()
-    circle.run("golden", "export", golden)
+    assert "1 accepted added, 0 unreviewed" in circle.run("golden", "export", str(golden))
+    first, second = golden_file.load(golden)
+    assert (first.id, second.id, "draft" in second.extra) == ("q1", name, False)
+    assert golden.read_text().startswith("# ours\n- {id: q1, question: What is it?}\n")
     assert circle.candidate()["state"] == "exported"
 
 

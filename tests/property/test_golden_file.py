@@ -30,18 +30,36 @@ ROWS = st.lists(
 )
 START = "# ours\n  - id: start\n    question: Is this the first row of all?   # yes\n"
 
+UNDER_A_KEY = "questions:\n- question: Is this the first row of all?\n# more\nowner: anna\n"
+UNDER_A_KEY_IN_JSON = '{"owner": "anna", "questions": [], "more": [{"questions": [1]}]}'
 
-@pytest.mark.parametrize("suffix", [".yaml", ".json", ".jsonl"])
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [
+        (".yaml", START),
+        (".yaml", UNDER_A_KEY),
+        (".json", ""),
+        (".json", UNDER_A_KEY_IN_JSON),
+        (".jsonl", ""),
+    ],
+)
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS)
-def test_rows_that_are_added_read_back_as_they_were(suffix: str, rows: list[GoldenRow]) -> None:
+def test_rows_that_are_added_read_back_as_they_were(
+    suffix: str, start: str, rows: list[GoldenRow]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"golden{suffix}"
-        if suffix == ".yaml":
-            path.write_text(START)
+        if start:
+            path.write_text(start)
         before = load(path) if path.exists() else []
         result = append(path, rows)
         after = load(path) if path.exists() else []
         assert after == [*before, *result.added]
-        if suffix == ".yaml":
+        if start == START:
             assert path.read_text().startswith(START)
+        if start == UNDER_A_KEY:
+            first, last = UNDER_A_KEY.split("# more")
+            assert path.read_text().startswith(first)
+            assert path.read_text().endswith(last)

@@ -320,3 +320,40 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
         append(path, [GoldenRow(id="q2", question="How much is it?")])
     assert path.read_text() == "- id: q1\n  question: What is it?\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
+
+
+DRAFT = "id: new-1\n  question: A draft?\n  draft: true"
+PLAIN_DRAFT = '{"id": "new-1", "question": "A draft?", "draft": true}'
+LAYOUTS_WITH_A_DRAFT = {
+    "between.yaml": f"# a\n- question: one?\n# b\n- {DRAFT}\n# c\n- question: two?\n",
+    "alone.yaml": f"- {DRAFT}  # of the draft\n# c\n",
+    "nested.yaml": f"- {DRAFT}\n  provenance:\n    note: |\n      x\n# c\n- question: two?\n",
+    "key.yaml": "questions:\n  - question: one?\n  - "
+    + DRAFT.replace("\n", "\n  ")
+    + "\nowner: me\n",
+    "brackets.yaml": f"[{{question: one?}}, {PLAIN_DRAFT}]  # c\n",
+    "array.json": f'[{PLAIN_DRAFT}, {{"question": "b?"}}]',
+    "lines.jsonl": f'{PLAIN_DRAFT}\n\n{{"question": "b?"}}\n',
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS_WITH_A_DRAFT)
+def test_a_draft_gives_way_to_the_row_that_people_made_of_it(tmp_path: Path, name: str) -> None:
+    before = LAYOUTS_WITH_A_DRAFT[name]
+    path = write(tmp_path, before, name)
+    others = [row for row in load(path) if row.id != NEW.id]
+    assert append(path, [question("A draft?", NEW.id)]).added == [question("A draft?", NEW.id)]
+    assert load(path) == [*others, question("A draft?", NEW.id)]
+    for comment in ("# a", "# b", "# c", "owner: me"):
+        assert (comment in path.read_text()) == (comment in before)
+    assert "draft: true" not in path.read_text()
+
+
+def test_a_draft_is_no_news_to_a_draft_nor_to_a_finished_row(tmp_path: Path) -> None:
+    draft = GoldenRow(id="a", question="Why?", extra={"draft": True})
+    path = tmp_path / "g.yaml"
+    append(path, [draft])
+    assert append(path, [draft]).added == []
+    append(path, [question("Why?", "a")])
+    assert append(path, [draft]).added == []
+    assert load(path) == [question("Why?", "a")]
