@@ -8,6 +8,7 @@ help, config checks and extraction start at once.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import sys
@@ -89,6 +90,9 @@ def _top(
 def demo(
     *,
     once: Annotated[bool, typer.Option(help="Stop when all is judged.")] = False,
+    incident: Annotated[
+        bool, typer.Option("--incident", help="Then break one segment, so that its page fires.")
+    ] = False,
     as_json: JsonOption = False,
     data_dir: Annotated[Path, typer.Option(help="Where its data is kept.")] = Path(
         "groundwatch-demo"
@@ -100,7 +104,12 @@ def demo(
     async def watch() -> dict[str, Any] | None:
         console, stop = Console(quiet=as_json), _stop_on_signals()
         return await run_demo(
-            data_dir, once=once, console=console, stop=stop, command=own_command()
+            data_dir,
+            once=once,
+            console=console,
+            stop=stop,
+            incident=incident,
+            command=own_command(),
         )
 
     configure_logging("warning")
@@ -234,6 +243,7 @@ dashboard_commands.register(app)
 
 def main() -> NoReturn:
     """Run the command line and turn our errors into exit codes and one clear message."""
+    buffer_output()
     try:
         try:
             app()
@@ -254,6 +264,21 @@ def main() -> NoReturn:
             sys.exit(1)
         _fail(3, f"{err.filename or 'the output'}: {err.strerror or err}")
     sys.exit(0)
+
+
+def buffer_output() -> None:
+    """Write output whole even where PYTHONUNBUFFERED is set, as in many containers.
+
+    Unbuffered, a write to a pipe that a signal interrupts ends early and says nothing, and the
+    embedded engine sends signals to measure its queries. Lines still go out at once.
+    """
+    if isinstance(sys.stdout.buffer, io.RawIOBase):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(sys.stdout.buffer),
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            line_buffering=True,
+        )
 
 
 async def _until_stopped(agent: Agent, stop: asyncio.Event) -> None:
