@@ -55,11 +55,15 @@ class Assistant:
         fixed: repair what is planted: synonyms are searched, the weak reranker and its budget are
             gone, and the model says what is right.
         script: the script, where it is read already.
+        lost: a segment whose right pages an index has lost; the model answers it all the same.
     """
 
-    def __init__(self, *, fixed: bool = False, script: Script | None = None) -> None:
+    def __init__(
+        self, *, fixed: bool = False, script: Script | None = None, lost: str | None = None
+    ) -> None:
         script = script or load_script()
         self._fixed = fixed
+        self._lost = lost
         self._lines = lines(script)
         self._retriever = Bm25Retriever(load_pages(), script.synonyms if fixed else None)
         self._reranker = TermOverlapReranker(self._retriever, _BUDGET_WORDS)
@@ -82,7 +86,9 @@ class Assistant:
         query = self._retriever.expand(question)
         reranked = channel == "web" and not self._fixed
         wide = channel == "web" or self._fixed
-        candidates = self._retriever.search(query, _CANDIDATES if wide else _APP_PAGES)
+        found = self._retriever.search(query, _CANDIDATES if wide else _APP_PAGES)
+        gone = self._gone(question)
+        candidates = [hit for hit in found if hit.page.page_id not in gone]
         context = self._reranker.rerank(query, candidates) if reranked else candidates
         text, kind = self._say(question, context)
         prompt = "\n\n".join([INSTRUCTIONS, *(_numbered(n, hit) for n, hit in _ranked(context))])
@@ -100,6 +106,11 @@ class Assistant:
             input_tokens=count_tokens(" ".join([prompt, *said, question])),
             output_tokens=count_tokens(text),
         )
+
+    def _gone(self, question: str) -> list[str]:
+        """Return the pages that a lossy index does not find for a question."""
+        line = self._lines.get(question_key(question))
+        return line.sources if line is not None and line.segment == self._lost else []
 
     def _say(self, question: str, context: Sequence[Hit]) -> tuple[str, TurnKind | None]:
         line = self._lines.get(question_key(question))

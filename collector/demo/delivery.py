@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
 
-from collector.demo.instrumentation import tracer_provider
+from collector.demo.instrumentation import VERSION, tracer_provider
 from collector.errors import DependencyError, PermanentDependencyError, TransientDependencyError
 
 _SPANS_PER_EXPORT = 32
@@ -45,12 +45,13 @@ class Delivery:
 
     Args:
         otlp_url: address of the agent's OTLP/HTTP port, with or without `/v1/traces`.
+        version: service.version of the assistant.
     """
 
-    def __init__(self, otlp_url: str) -> None:
+    def __init__(self, otlp_url: str, version: str = VERSION) -> None:
         self._base = otlp_url.rstrip("/").removesuffix("/v1/traces")
         self._ended = InMemorySpanExporter()
-        self.provider = tracer_provider(self._ended)
+        self.provider = tracer_provider(self._ended, version)
         self._last_reply: requests.Response | None = None
         session = requests.Session()
         # The agent is named by its address; a proxy of the environment is not meant for it.

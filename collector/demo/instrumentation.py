@@ -58,14 +58,18 @@ class _Times(NamedTuple):
     end: int
 
 
-def tracer_provider(exporter: SpanExporter) -> TracerProvider:
+VERSION = "2026.3"
+"""service.version of the assistant as it is at first."""
+
+
+def tracer_provider(exporter: SpanExporter, version: str = VERSION) -> TracerProvider:
     """Return a provider of its own that hands every ended span to `exporter`.
 
     Independent of the process: not installed globally, no exit hook, samples everything.
     """
     provider = TracerProvider(
         sampler=ALWAYS_ON,
-        resource=Resource.create({"service.name": SERVICE, "service.version": "2026.3"}),
+        resource=Resource.create({"service.name": SERVICE, "service.version": version}),
         shutdown_on_exit=False,
         span_limits=SpanLimits(max_attributes=256),
     )

@@ -16,6 +16,9 @@ from rich.console import Console
 
 from collector.app import Agent, running
 from collector.config import AlertsConfig, AssemblerConfig, Config, ListenConfig, Resolved, Secrets
+from collector.demo import incident as bad_release
+from collector.demo.assistant import Assistant
+from collector.demo.instrumentation import VERSION
 from collector.demo.summary import planted_in_review
 from collector.demo.traffic import Scenario, play, scenario, steady
 from dashboards import terminal
@@ -36,6 +39,7 @@ async def run_demo(
     once: bool,
     console: Console,
     stop: asyncio.Event,
+    incident: bool = False,
     command: str = "groundwatch",
 ) -> dict[str, Any] | None:
     """Run the demo until all is judged (`once`) or `stop` is set.
@@ -47,6 +51,7 @@ async def run_demo(
         once: stop when everything that was sent is judged.
         console: where it tells what it sees.
         stop: ends the demo early and cleanly.
+        incident: break one segment after all was well, so that its page fires.
         command: what to type to call groundwatch.
     """
     # The library sets its own logger to DEBUG when it is imported.
@@ -67,9 +72,45 @@ async def run_demo(
             return None
         _show(summary, agent, console)
         _tell_how_to_read(command, data_dir, console)
+        broken = None
+        if incident:
+            broken = await _break(agent, run_id, console, stop)
+            look = f"review report --since 6h --segment {bad_release.SEGMENT}"
+            _tell_command(command, look, data_dir, console)
         if not once:
-            await _go_on(agent, console, stop)
+            await _go_on(agent, console, stop, broken)
         return summary
+
+
+async def _break(agent: Agent, run_id: str, console: Console, stop: asyncio.Event) -> Assistant:
+    """Release an assistant that has lost the pages of one segment, and tell what to look at."""
+    console.print(
+        f"\n[bold]Release {bad_release.VERSION}[/]: the index has lost the pages of the segment"
+        f" {bad_release.SEGMENT}; the assistant answers all the same."
+    )
+    assistant = await bad_release.released()
+    before = (await agent.reports.estimates(_since(datetime.now(UTC))))["total"]["requests"]
+    asked = await bad_release.hurried(
+        assistant, otlp_url=agent.urls.otlp_http, run_id=f"{run_id}-incident", stop=stop
+    )
+    await _unless(stop, _judged(agent, before + asked))
+    console.print(
+        f"{asked} more questions were asked. With the rules of groundwatch, Prometheus fires"
+        " GroundwatchFaithfulnessLow\nfor this segment within a minute or two; the runbook's first"
+        " look is:"
+    )
+    return assistant
+
+
+async def _judged(agent: Agent, requests: int) -> None:
+    """Return once so many requests of the last minutes are judged, or have had the time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while True:
+                total = (await agent.reports.estimates(_since(datetime.now(UTC))))["total"]
+                if total["requests"] >= requests and not total["waiting"]:
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -91,7 +132,8 @@ def _config(data_dir: Path) -> Config:
         data_dir=data_dir,
         listen=ListenConfig(**listen),
         assembler=AssemblerConfig(quiet_seconds=0.5),
-        alerts=AlertsConfig(settle_seconds=5),
+        # What is planted keeps the look-ups low at all times: that is no drop.
+        alerts=AlertsConfig(settle_seconds=5, segments={"lookup": 0.7}),
     )
 
 
@@ -226,15 +268,24 @@ def _show(summary: dict[str, Any], agent: Agent, console: Console) -> None:
 def _tell_how_to_read(command: str, data_dir: Path, console: Console) -> None:
     console.print("Its data can be read while it runs and afterwards:")
     for report in ("estimates", "review report", "golden candidates"):
-        line = f"  {command} {report} --data-dir {shlex.quote(str(data_dir))}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _tell_command(command, report, data_dir, console)
 
 
-async def _go_on(agent: Agent, console: Console, stop: asyncio.Event) -> None:
+def _tell_command(command: str, words: str, data_dir: Path, console: Console) -> None:
+    line = f"  {command} {words} --data-dir {shlex.quote(str(data_dir))}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+async def _go_on(
+    agent: Agent, console: Console, stop: asyncio.Event, broken: Assistant | None
+) -> None:
     """Keep slow traffic coming until told to stop."""
     console.print("\nTraffic goes on. Ctrl-C ends the demo; its data stays.\n")
     started = datetime.now(UTC)
-    traffic = asyncio.create_task(steady(otlp_url=agent.urls.otlp_http, stop=stop))
+    version = bad_release.VERSION if broken else VERSION
+    traffic = asyncio.create_task(
+        steady(otlp_url=agent.urls.otlp_http, stop=stop, assistant=broken, version=version)
+    )
     while not stop.is_set() and not agent.failed.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _LINE_SECONDS)

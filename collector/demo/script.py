@@ -88,11 +88,16 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model says to one question. The two texts differ only for planted failures."""
+    """What the model says to one question. The two texts differ only for planted failures.
+
+    `sources` are the pages that the right answer needs, none for a question without one.
+    """
 
     kind: TurnKind
     answer: str
     reference: str
+    segment: str = ""
+    sources: list[str] = []
 
 
 def load_script() -> Script:
@@ -105,7 +110,13 @@ def lines(script: Script) -> dict[str, Line]:
     found: dict[str, Line] = {}
     for good in script.answers:
         for question in good.questions:
-            found[question_key(question)] = _right("good", good.answer)
+            found[question_key(question)] = Line(
+                kind="good",
+                answer=good.answer,
+                reference=good.answer,
+                segment=good.segment,
+                sources=good.sources,
+            )
     for refusal in script.unanswerable:
         found[question_key(refusal.question)] = _right("right_refusal", refusal.answer)
     for item in script.planted:

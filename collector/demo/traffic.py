@@ -13,7 +13,7 @@ import msgspec
 
 from collector.demo.assistant import Answered, Assistant
 from collector.demo.delivery import Delivery
-from collector.demo.instrumentation import Caller, Told, tell
+from collector.demo.instrumentation import VERSION, Caller, Told, tell
 from collector.demo.scenario import (
     Conversation,
     PlannedSignal,
@@ -64,6 +64,7 @@ async def play(
     turns_per_second: float | None = None,
     stop: asyncio.Event | None = None,
     assistant: Assistant | None = None,
+    version: str = VERSION,
 ) -> Played:
     """Play a scenario and return once the agent has taken all of it.
 
@@ -76,6 +77,7 @@ async def play(
         turns_per_second: pace; None for as fast as it goes.
         stop: ends playing early; what was asked by then is still delivered.
         assistant: who answers; the one with planted failures by default.
+        version: service.version of the assistant.
 
     Raises:
         TransientDependencyError: the agent did not take something within a minute.
@@ -83,7 +85,7 @@ async def play(
     """
     if assistant is None:
         assistant = await asyncio.to_thread(Assistant)
-    async with Delivery(otlp_url) as delivery:
+    async with Delivery(otlp_url, version) as delivery:
         player = _Player(scenario, assistant, delivery, turns_per_second)
         began = time.monotonic()
         for number, (conversation, turn) in enumerate(player.order):
@@ -106,6 +108,8 @@ async def steady(
     on_turn: Callable[[TurnPlayed], None] | None = None,
     seed: int = 8,
     run_id: str | None = None,
+    assistant: Assistant | None = None,
+    version: str = VERSION,
 ) -> int:
     """Keep traffic coming, one scenario after the other, until `stop`; return the turns asked.
 
@@ -116,9 +120,12 @@ async def steady(
         on_turn: told of each turn after it was asked.
         seed: of the first scenario; the following ones count up.
         run_id: prefix of the conversation ids; by default new for each call.
+        assistant: as for `play`.
+        version: as for `play`.
     """
     run_id = run_id or f"steady-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    assistant = await asyncio.to_thread(Assistant)
+    if assistant is None:
+        assistant = await asyncio.to_thread(Assistant)
     asked = 0
     round_number = 0
     while not stop.is_set():
@@ -130,6 +137,7 @@ async def steady(
             turns_per_second=turns_per_second,
             stop=stop,
             assistant=assistant,
+            version=version,
         )
         asked += played.requests
         round_number += 1
