@@ -63,6 +63,10 @@ test-llm: setup ## Have a real small model judge, and be found out (first builds
 	@CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" LLAMA_CPP_BUILD_JOBS=2 \
 	  PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.judge
 
+.PHONY: test-llm
+test-llm: setup ## Have a small model judge and be found out; LLM=http://host:port/v1 of a running server
+	@$(BIN)/python -m tests.live.judge $(LLM)
+
 .PHONY: check
 check: setup ## Lint, types, import contract, generated parts of the README
 	@$(BIN)/ruff format --check --quiet $(CHECKED)

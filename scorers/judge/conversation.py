@@ -92,7 +92,8 @@ class Conversation:
         """Return the claims of the answer, none if it claims nothing.
 
         An empty list is questioned once where the answer does state something: an answer that
-        tells the judge to list nothing would otherwise drop out of the numbers.
+        tells the judge to list nothing would otherwise drop out of the numbers. Claims that share
+        no word with question or answer are not the answer's: small models copy our example.
 
         Raises:
             JudgeError: with its cause.
@@ -108,6 +109,8 @@ class Conversation:
             if not claims and questionable:
                 questionable = False
                 raise replies.UnusableReply(_NOTHING_LISTED)
+            if invented := replies.strange_to(claims, f"{question}\n{answer}"):
+                raise replies.UnusableReply(f"{invented} claims share no word with the answer")
             return claims
 
         tokens = 2 * prompting.estimate_tokens(answer)

@@ -97,7 +97,7 @@ _COVERAGE = (replies.NEEDS_SCHEMA, replies.VERDICTS_SCHEMA)
 _CLAIMS = (replies.CLAIMS_SCHEMA, replies.VERDICTS_SCHEMA)
 
 FAITHFULNESS = Method(
-    "faithfulness", "2", ("claims", "verdicts"), _CLAIMS, _claimless, _faithfulness
+    "faithfulness", "3", ("claims", "verdicts"), _CLAIMS, _claimless, _faithfulness
 )
 METHODS = {
     method.scorer: method

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from collector.model import Verdict
+from scorers.lexical_text import STOP_WORDS, fold
 
 CLAIMS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -130,6 +131,13 @@ def parse_claims(reply: str) -> list[str]:
     return _distinct(_decode(reply, _Claims).claims)
 
 
+def strange_to(claims: Sequence[str], text: str) -> int:
+    """Return how many claims share no word or number with a text, words of grammar aside."""
+    known = _content(text)
+    words = (_content(claim) for claim in claims)
+    return sum(bool(own) and known.isdisjoint(own) for own in words)
+
+
 def parse_needs(reply: str) -> list[str]:
     """Return what is asked, trimmed, blanks and repetitions left out.
 
@@ -162,6 +170,11 @@ def parse_helpful(reply: str, ranks: Sequence[int]) -> list[HelpfulReply]:
             f"{len(found)} entries on {len(by_rank.keys() & set(ranks))} of the documents"
         )
     return [by_rank[rank] for rank in ranks]
+
+
+def _content(text: str) -> set[str]:
+    words = set(fold(text).split())
+    return words - STOP_WORDS or words
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:

@@ -363,6 +363,6 @@ def test_the_fingerprint_names_model_prompts_and_version_and_is_stable() -> None
     one = OpenAIJudge(make_config()).fingerprint
     assert one == OpenAIJudge(make_config()).fingerprint
     engine, model, sha, version = one.split("/")
-    assert (engine, model, version) == ("openai", "judge-1", "2")
+    assert (engine, model, version) == ("openai", "judge-1", "3")
     assert len(sha) == 8
     assert OpenAIJudge(make_config(model="judge-2")).fingerprint != one

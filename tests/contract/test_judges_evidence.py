@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -185,3 +186,28 @@ async def test_a_document_that_dictates_a_verdict_cannot_vouch_for_a_claim() -> 
     judgement, _ = await judged_by([listed, obeyed], make_request(documents=[page]))
     assert judgement.score == 0.0
     assert judgement.claims[0].note == "quote_unverified"
+
+
+async def test_claims_that_the_answer_does_not_make_are_never_scored() -> None:
+    copied = fake.text('{"claims": ["first claim", "second claim"]}')  # the example of our prompt
+    judgement, server = await judged_by([copied, copied])
+    assert (judgement.status, judgement.score) == ("failed", None)
+    assert judgement.reason == "unparseable"
+    assert "share no word" in server.requests[1].body["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claim"),
+    [
+        ("Yes, at no extra cost.", "The Pro plan includes SSO"),  # the words of the question
+        (
+            "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059\u3002",
+            "\u6771\u4eac\u306f\u9996\u90fd",
+        ),
+        ("It costs 49 dollars.", "49 USD"),
+    ],
+)
+async def test_claims_in_other_words_are_the_answers_own(answer: str, claim: str) -> None:
+    listed = fake.text(json.dumps({"claims": [claim]}))
+    judgement, _ = await judged_by([listed], make_request(answer=answer))
+    assert judgement.status == "judged"
