@@ -75,6 +75,7 @@ check: setup ## Lint, types, import contract, generated parts of the README
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tests.readme_tables --check
 	@$(BIN)/python -m dashboards.grafana --check
+	@$(BIN)/python -m tests.helm_chart --check
 
 .PHONY: fmt
 fmt: setup ## Format the code, renew the generated parts of the README
@@ -82,6 +83,7 @@ fmt: setup ## Format the code, renew the generated parts of the README
 	@$(BIN)/ruff check --quiet --fix $(CHECKED)
 	@$(BIN)/python -m tests.readme_tables
 	@$(BIN)/python -m dashboards.grafana
+	@$(BIN)/python -m tests.helm_chart
 
 .PHONY: bench
 bench: setup ## Measure throughput against a floor in the same run
