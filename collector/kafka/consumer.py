@@ -145,11 +145,9 @@ class KafkaConsumer:
         self._check_open()
         moved: dict[int, int] = {}
         for partition, offset in next_offsets.items():
-            if partition not in self._polled:
-                continue
-            if offset > self._polled[partition]:
+            if offset > self._polled.get(partition, 0):
                 if partition in self._former:
-                    continue  # polled before it went and came back
+                    continue  # polled before it went
                 raise ValueError(
                     f"partition {partition}, offset {offset}: commit only what was polled"
                 )

@@ -22,7 +22,7 @@ from tests.kafka_broker import Broker
 from tests.processes import AgentProcess
 
 FILE_KILLS = 25
-BROKER_KILLS = 3  # after each the group waits until the killed member's session has ended
+BROKER_KILLS = 2  # after each the group waits until the killed member's session has ended
 CONFIG = {"assembler": {"quiet_seconds": 0.2}, "judge": {"concurrency": 16}}
 
 

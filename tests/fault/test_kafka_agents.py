@@ -23,7 +23,7 @@ from tests.fakes.clickhouse_http import serving
 from tests.kafka_broker import Broker
 from tests.processes import AgentProcess
 
-TRACES = 200
+TRACES = 100
 HEADERS = {"content-type": "application/x-protobuf"}
 
 

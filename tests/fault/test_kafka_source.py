@@ -25,7 +25,7 @@ from tests.bench.load import bodies
 from tests.kafka_broker import Broker, a_broker
 from tests.processes import AgentProcess
 
-TRACES = 400
+TRACES = 250
 POISON_EVERY = 1000
 
 
