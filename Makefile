@@ -59,11 +59,6 @@ test-feedback-clients: setup ## Try the current feedback clients of other produc
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback
 
 .PHONY: test-llm
-test-llm: setup ## Have a real small model judge, and be found out (first builds llama.cpp: 20 minutes)
-	@CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" LLAMA_CPP_BUILD_JOBS=2 \
-	  PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.judge
-
-.PHONY: test-llm
 test-llm: setup ## Have a small model judge and be found out; LLM=http://host:port/v1 of a running server
 	@$(BIN)/python -m tests.live.judge $(LLM)
 
@@ -102,6 +97,10 @@ dashboards-verify: setup ## Run every query of every Grafana dashboard on data o
 .PHONY: pictures
 pictures: setup ## Make the README's pictures from a real run of the demo; needs Chromium
 	@$(BIN)/python -m tests.pictures
+
+.PHONY: dashboard-pictures
+dashboard-pictures: setup ## Draw the Grafana dashboards from query results on the demo's incident
+	@$(BIN)/python -m tests.dashboard_pictures
 
 INPUTS ?= 100000
 

@@ -217,7 +217,7 @@ class AlertsConfig(_Section):
     settle_seconds: float = Field(
         300.0,
         ge=1,
-        description="time after which a decision is surely in the store; shorter only to try it out",
+        description="then a decision is surely in the store; shorter only to try it out",
     )
 
 

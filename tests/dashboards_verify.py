@@ -50,8 +50,10 @@ class Result(NamedTuple):
 
 
 @contextmanager
-def demo(folder: Path, *options: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
-    """Run `groundwatch demo` with its data in `folder`/demo, and yield once its traffic goes on."""
+def demo(
+    folder: Path, *options: str, until: str = "Traffic goes on"
+) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+    """Run `groundwatch demo` with its data in `folder`/demo, and yield once it says `until`."""
     command = [*_COMMAND, "demo", "--data-dir", str(folder / "demo"), *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
@@ -61,7 +63,7 @@ def demo(folder: Path, *options: str) -> Iterator[tuple[dict[str, str], subproce
         said = ""
         for line in process.stdout:
             said += line
-            if "Traffic goes on" in line:
+            if until in line:
                 break
         else:
             raise AssertionError(said)
@@ -91,8 +93,8 @@ def verify(folder: Path, *, whole: bool = True) -> list[Result]:
         target = urls["metrics"].removeprefix("http://").removesuffix("/metrics")
         with Prometheus(folder, [target], rules(folder)) as prometheus:
             if whole:
-                _golden_runs(folder)
-                _label(folder)
+                golden_runs(folder)
+                label(folder)
             _send_rubbish(urls)
             _wait_for_evidence(prometheus)
             live = [_ask_prometheus(prometheus, q) for q in asked if q.language == "promql"]
@@ -126,7 +128,7 @@ def _groundwatch(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def _golden_runs(folder: Path) -> None:
+def golden_runs(folder: Path) -> None:
     """Measure the assistant with its planted failures, and the mended one."""
     (folder / "groundwatch.yaml").write_text("data_dir: demo\n")
     shutil.copy(_GOLDEN, folder / "golden.yaml")
@@ -144,7 +146,8 @@ def _golden_runs(folder: Path) -> None:
         _groundwatch(folder, "eval", "golden.yaml", *words)
 
 
-def _label(folder: Path) -> None:
+def label(folder: Path) -> None:
+    """Label some claims of the demo's judge."""
     sampled = _groundwatch(folder, "labels", "sample", "--data-dir", "demo", "--limit", "20")
     claims = [json.loads(line) for line in sampled.splitlines()]
     labelled = [claim | {"verdict": "SUPPORTED", "labeller": "somebody"} for claim in claims]
