@@ -164,7 +164,6 @@ def _series(axes: Axes, panel: dict[str, Any], results: dict[str, Any]) -> None:
                 axes.plot(times, values, lw=1.1, label=name if count < _LINES_SHOWN else None)
                 count += 1
     axes.yaxis.set_major_formatter(lambda value, _: shown(value, defaults["unit"]))
-    axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(
         lambda value, _: f"{datetime.fromtimestamp(value * 86400, UTC):%H:%M:%S}"
     )
