@@ -86,4 +86,8 @@ def is_own_judge(prompt: str | None) -> bool:
 _OWN_PROMPTS = (
     "You take an answer apart into the factual claims it makes.",
     "You check claims against documents, strictly and mechanically.",
+    "You check, strictly and mechanically, whether texts say what somebody wanted to know.",
+    "You say of each document, strictly and mechanically, whether it helps to answer a question.",
+    "You take a question apart into what it wants to know.",
+    "You say whether an answer refuses.",
 )

@@ -122,7 +122,9 @@ def otel(system: str, asked: str, said: str) -> list[Span]:
 
 
 @pytest.mark.parametrize("instrumented", [openinference, openllmetry, otel])
-@pytest.mark.parametrize("prompt", ["claims", "verdicts"])
+@pytest.mark.parametrize(
+    "prompt", ["claims", "verdicts", "coverage", "helpful", "needs", "refusal"]
+)
 def test_our_own_judge_is_not_judged_in_turn(instrumented: Any, prompt: str) -> None:
     system = (PROMPTS / f"{prompt}.txt").read_text()
     assert reason(*instrumented(system, '{"question": "Q?"}', '{"claims": []}')) == "evaluation"
