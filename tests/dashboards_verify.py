@@ -38,6 +38,7 @@ from tests.prometheus_server import Prometheus
 EVIDENCE = FOLDER.parent / "VERIFIED.md"
 CHOICE = Choice(judge=FINGERPRINT)
 _GOLDEN = Path(collector.demo.__file__).parent / "golden.yaml"
+_LOOK_BACK_SECONDS = 20
 _COMMAND = (sys.executable, "-m", "collector")
 
 
@@ -172,13 +173,17 @@ def _wait_for_evidence(prometheus: Prometheus) -> None:
     while not prometheus.query("groundwatch_faithfulness_evidence"):
         assert time.monotonic() < deadline, "the agent showed no evidence"
         time.sleep(0.5)
-    time.sleep(3)
+    time.sleep(_LOOK_BACK_SECONDS + 5)  # at all its steps a range shall find something
 
 
 def _ask_prometheus(prometheus: Prometheus, query: PanelQuery) -> Result:
     """Ask as Grafana does: at the end of the range, or over it."""
     end = time.time()
-    how = {"time": end} if query.instant else {"start": end - 20, "end": end, "step": 5}
+    how = (
+        {"time": end}
+        if query.instant
+        else {"start": end - _LOOK_BACK_SECONDS, "end": end, "step": 5}
+    )
     answer = httpx.get(
         f"{prometheus.url}/api/v1/query{'' if query.instant else '_range'}",
         params={"query": promql(query.text, CHOICE), **how},
