@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +18,12 @@ from collector.options import (
     SegmentOption,
     SinceOption,
     WeekOption,
+    print_json,
+    run_async,
     to_read,
     window_of,
 )
+from collector.plain import plain_json
 
 labels_app = typer.Typer(help="Labels of people, to calibrate the judge.", no_args_is_help=True)
 
@@ -52,8 +53,8 @@ def sample(
         segment=segment,
         limit=limit,
     )
-    for claim in asyncio.run(asked)["claims"]:
-        print(json.dumps(claim, ensure_ascii=False))
+    for claim in run_async(asked)["claims"]:
+        print(plain_json(json.dumps(claim, ensure_ascii=False)))
 
 
 @labels_app.command("import", epilog="Example: groundwatch labels import claims.jsonl")
@@ -71,7 +72,7 @@ def import_labels(
     # The time of the file, so that importing it twice is no newer word than importing it once.
     at = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat()
     labels = [{"labelled_at": at, **item} for item in items]
-    stored = asyncio.run(send_labels(to_read(config, data_dir), labels))
+    stored = run_async(send_labels(to_read(config, data_dir), labels))
     print(f"{stored} labels stored")
 
 
@@ -83,10 +84,9 @@ def calibration(
     from dashboards import terminal
 
     asked = ask(to_read(config, data_dir), "calibration", window_of("calibration", None))
-    found = asyncio.run(asked)
+    found = run_async(asked)
     if as_json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
+        print_json(found)
     else:
         terminal.print_calibration(found, Console())
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TypeVar
 
 from collector.errors import PermanentDependencyError, TransientDependencyError
 from collector.ports import BatchAnswer
+from sinks.sqlite import transaction
 
 _KEPT = timedelta(days=4)
 """For answers that nobody asks for: longer than any task waits."""
@@ -139,18 +139,18 @@ class SqliteBatchCalls:
         return self._db.execute(sql, (most,)).fetchall()
 
     def _sending(self, batch: str, keys: Sequence[str]) -> None:
-        with self._transaction() as db:
+        with transaction(self._db) as db:
             db.execute("insert into batch(name) values (?)", (batch,))
             pairs = [(batch, key) for key in keys]
             db.executemany("update call set batch=? where key=?", pairs)
 
     def _not_sent(self, batch: str) -> None:
-        with self._transaction() as db:
+        with transaction(self._db) as db:
             db.execute("update call set batch=null where batch=?", (batch,))
             db.execute("delete from batch where name=?", (batch,))
 
     def _ended(self, batch: str, answers: Mapping[str, BatchAnswer]) -> None:
-        with self._transaction() as db:
+        with transaction(self._db) as db:
             db.executemany(
                 "update call set status=?, answer=? where key=? and batch=?",
                 [(answer.status, answer.body, key, batch) for key, answer in answers.items()],
@@ -161,13 +161,3 @@ class SqliteBatchCalls:
                 (batch,),
             )
             db.execute("delete from batch where name=?", (batch,))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("begin immediate")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("rollback")
-            raise
-        self._db.execute("commit")

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from collector.errors import PermanentDependencyError, TransientDependencyError
 from collector.ports import Spending
+from sinks.sqlite import transaction
 
 _APPLICATION_ID = 0x67777331
 """Marks the file as a ledger of this layout ("gws1")."""
@@ -119,13 +120,8 @@ class SpendLedger:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit what is done inside, alone among all processes, or undo it."""
         try:
-            self._db.execute("begin immediate")
-            try:
-                yield self._db
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
+            with transaction(self._db) as db:
+                yield db
         except sqlite3.Error as err:
             raise TransientDependencyError(f"{self._path}: {err}") from err
 

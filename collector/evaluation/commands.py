@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from collector.options import (
     JsonOption,
     own_command,
     print_json,
+    run_async,
     window_of,
 )
 
@@ -84,10 +84,10 @@ def _eval(
         asked = session.Asked(golden, place, tier.value, by)
         resolved = load(config, need_secrets=tier is _Tier.full)
         window = window_of("estimates", since)
-        folder = asyncio.run(session.begin(resolved, run, asked, window))
+        folder = run_async(session.begin(resolved, run, asked, window))
     with folder, _told_how_to_go_on(folder.path):
         resolved = load(config, need_secrets=folder.run.tier == "full")
-        report = asyncio.run(session.complete(resolved, folder, progress, store=store))
+        report = run_async(session.complete(resolved, folder, progress, store=store))
     if as_json:
         print_json(report)
     else:

@@ -189,10 +189,7 @@ class Conversation:
             try:
                 found = await self._ask(task, partial(replies.parse_helpful, ranks=ranks))
             except JudgeError as err:
-                smaller = prompting.smaller_groups(pieces)
-                if err.cause != "context_too_long" or not smaller:
-                    raise
-                groups.extendleft(reversed(smaller))
+                groups.extendleft(reversed(_smaller(pieces, err)))
                 continue
             for reply in found:
                 claim = msgspec.structs.replace(
@@ -230,10 +227,7 @@ class Conversation:
             try:
                 judged = await self._judge_group(system, message, pending, documents)
             except JudgeError as err:
-                smaller = prompting.smaller_groups(pieces)
-                if err.cause != "context_too_long" or not smaller:
-                    raise
-                groups.extendleft(reversed(smaller))
+                groups.extendleft(reversed(_smaller(pieces, err)))
                 continue
             for number, claim in judged:
                 merged[number] = _stronger(merged[number], claim)
@@ -306,6 +300,14 @@ class Conversation:
     def _room(self, *texts: str) -> int:
         used = sum(prompting.estimate_tokens(text) for text in texts)
         return self._config.max_input_tokens - used
+
+
+def _smaller(pieces: Sequence[prompting.Piece], err: JudgeError) -> list[list[prompting.Piece]]:
+    """Return the pieces spread over more calls, where that cures the error; raise it elsewhere."""
+    smaller = prompting.smaller_groups(pieces) if err.cause == "context_too_long" else []
+    if not smaller:
+        raise err
+    return smaller
 
 
 def _stronger(one: Claim, other: Claim) -> Claim:
