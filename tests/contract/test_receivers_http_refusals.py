@@ -115,6 +115,7 @@ async def test_other_encodings_are_answered_415_with_the_cure(
 @pytest.mark.parametrize(
     "content",
     [b"not gzip at all", gzip.compress(b"\x0a\x00" * 500)[:-9], gzip.compress(b"") + b"rest"],
+    ids=["not gzip", "cut short", "with a rest"],
 )
 async def test_what_is_not_as_compressed_as_it_says_is_answered_400(
     serve: HttpReceivers, content: bytes

@@ -99,6 +99,7 @@ def test_a_trace_spread_over_files_is_one_trace(tmp_path: Path) -> None:
         (gzip.compress(b"x" * 1000)[:-9], "gzip: the end is missing"),
         (b"\x1f\x8b\x08 nonsense", "gzip: the data is damaged"),
     ],
+    ids=["a signal", "a list", "nothing", "text", "broken", "broken line", "cut gzip", "bad gzip"],
 )
 def test_other_content_is_refused_with_file_and_cure(
     tmp_path: Path, content: Any, words: str
