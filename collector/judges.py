@@ -159,7 +159,7 @@ def golds_of(config: Config) -> Golds:
         UsageError: the file cannot be used.
     """
     path = config.review.golden_file
-    if not config.judge.needs_golds or path is None or not path.exists():
+    if not config.judge.golden_scorers or path is None or not path.exists():
         return NO_GOLDS
     return Golds(
         {

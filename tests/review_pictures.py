@@ -9,8 +9,7 @@ import httpx
 from playwright.async_api import Browser, Page, async_playwright
 
 from collector.app import running
-from collector.config import Config, ListenConfig, Resolved, Secrets
-from collector.config_review import ReviewConfig
+from collector.config import Config, ListenConfig, Resolved, ReviewConfig, Secrets
 
 _DESK: Any = {"viewport": {"width": 1120, "height": 860}}
 _PHONE: Any = {"viewport": {"width": 390, "height": 844}}

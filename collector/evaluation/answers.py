@@ -10,7 +10,7 @@ import jmespath
 import msgspec
 from jmespath.exceptions import JMESPathError
 
-from collector.config_evaluation import ResponseConfig
+from collector.config import ResponseConfig
 from collector.model import Document
 from sinks.rows import text
 

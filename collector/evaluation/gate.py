@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from collector.config_evaluation import GateConfig
+from collector.config import GateConfig
 from collector.errors import UsageError
 from collector.evaluation.catalogue import catalogue, full_name
 from collector.evaluation.compare import Compared, Comparison, compare, is_binary

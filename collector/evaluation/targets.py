@@ -23,7 +23,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from collector.config_evaluation import ResponseConfig, TargetConfig
+from collector.config import ResponseConfig, TargetConfig
 from collector.errors import TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer, ResponseReader, Unreadable
 from collector.model import RagRequest

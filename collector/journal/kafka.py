@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from kafka.errors import KafkaError, MessageSizeTooLargeError
 from pydantic import SecretStr
 
-from collector.config_kafka import KafkaJournalConfig
+from collector.config import KafkaJournalConfig
 from collector.errors import DependencyError, Overloaded, TransientDependencyError
 from collector.kafka.client import ENVELOPE_BYTES, Brokers
 from collector.kafka.consumer import KafkaConsumer

@@ -25,7 +25,7 @@ from kafka.errors import (
 )
 from pydantic import SecretStr
 
-from collector.config_kafka import KafkaSecurityConfig
+from collector.config import KafkaSecurityConfig
 from collector.errors import DependencyError, PermanentDependencyError, TransientDependencyError
 
 FETCH_BYTES = 32 * 1024 * 1024

@@ -19,8 +19,7 @@ from typing import Any, Literal
 import structlog
 from pydantic import SecretStr
 
-from collector.config import Config
-from collector.config_kafka import KafkaSourceConfig
+from collector.config import Config, KafkaSourceConfig
 from collector.errors import MalformedPayload, Overloaded, TransientDependencyError
 from collector.kafka.client import Brokers
 from collector.kafka.consumer import KafkaConsumer

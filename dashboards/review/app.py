@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from collector.config_review import ReviewConfig
+from collector.config import ReviewConfig
 from collector.errors import Conflict, DependencyError, MalformedPayload, UsageError
 from dashboards.reports import Reports
 from dashboards.review.api import api_routes

@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from collector.candidates import CandidateEvent, parse_action
-from collector.config_review import ReviewConfig
+from collector.config import ReviewConfig
 from collector.errors import Conflict, MalformedPayload, UsageError
 from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row

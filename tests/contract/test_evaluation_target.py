@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from collector.config_evaluation import TargetConfig
+from collector.config import TargetConfig
 from collector.errors import TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer
 from collector.evaluation.folder import RunFolder

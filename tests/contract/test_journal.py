@@ -16,8 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from collector.config import JournalConfig
-from collector.config_kafka import KafkaJournalConfig
+from collector.config import JournalConfig, KafkaJournalConfig
 from collector.errors import Overloaded, TransientDependencyError
 from collector.journal.kafka import KafkaJournal
 from collector.journal.sqlite import SqliteJournal

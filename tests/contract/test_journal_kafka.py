@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector import otlp
-from collector.config_kafka import KafkaJournalConfig
+from collector.config import KafkaJournalConfig
 from collector.errors import Overloaded, TransientDependencyError
 from collector.journal.kafka import PENDING_BYTES, KafkaJournal
 from collector.kafka import consumer as kafka_consumer

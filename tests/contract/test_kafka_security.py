@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from collector.config_kafka import KafkaJournalConfig
+from collector.config import KafkaJournalConfig
 from collector.errors import PermanentDependencyError, TransientDependencyError
 from collector.journal.kafka import KafkaJournal
 from collector.ports import SIGNALS, Entry

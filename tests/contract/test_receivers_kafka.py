@@ -16,8 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client import CollectorRegistry
 
 from collector import otlp
-from collector.config import Config
-from collector.config_kafka import KafkaSecurityConfig, KafkaSourceConfig
+from collector.config import Config, KafkaSecurityConfig, KafkaSourceConfig
 from collector.errors import Overloaded, TransientDependencyError
 from collector.kafka.client import Brokers
 from collector.ports import SIGNALS, TELEMETRY

@@ -14,8 +14,7 @@ from openapi_spec_validator import validate
 from starlette.routing import Route
 
 from collector.app import reports_of
-from collector.config import Config, Resolved, Secrets
-from collector.config_review import ReviewConfig
+from collector.config import Config, Resolved, ReviewConfig, Secrets
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from dashboards.review.openapi import description

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from collector import otlp
-from collector.config_kafka import KafkaJournalConfig
+from collector.config import KafkaJournalConfig
 from collector.journal.kafka import KafkaJournal
 from collector.model import Span
 from collector.ports import TELEMETRY, Entry

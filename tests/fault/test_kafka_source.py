@@ -14,8 +14,7 @@ from kafka import KafkaProducer
 from prometheus_client import CollectorRegistry
 
 from collector import otlp
-from collector.config import StoreConfig
-from collector.config_kafka import KafkaSecurityConfig
+from collector.config import KafkaSecurityConfig, StoreConfig
 from collector.kafka.client import Brokers
 from collector.telemetry import Metrics
 from collector.trace_files.encode import body_of_spans

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.config_evaluation import ResponseConfig
+from collector.config import ResponseConfig
 from collector.evaluation.answers import Answer, ResponseReader, Unreadable
 from collector.evaluation.measures import measure
 from sinks.golden_file import GoldenRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.config_evaluation import GateConfig
+from collector.config import GateConfig
 from collector.evaluation.compare import Compared, compare
 from collector.evaluation.folder import FinishedRun
 from collector.evaluation.gate import decide

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.config_evaluation import ResponseConfig
+from collector.config import ResponseConfig
 from collector.errors import UsageError
 from collector.evaluation.answers import Answer, ResponseReader, Unreadable
 from collector.evaluation.folder import RunFolder, finished

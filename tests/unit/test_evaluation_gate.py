@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.config_evaluation import GateConfig
+from collector.config import GateConfig
 from collector.errors import UsageError
 from collector.evaluation.gate import decide
 from tests.fakes.evaluated import Version, run_of

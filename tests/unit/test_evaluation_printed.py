@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from collector.config_evaluation import GateConfig
+from collector.config import GateConfig
 from collector.evaluation import printed
 from collector.evaluation.gate import decide
 from collector.evaluation.report import summary

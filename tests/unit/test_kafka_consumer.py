@@ -11,7 +11,7 @@ import pytest
 from kafka.future import Future
 from kafka.structs import TopicPartition
 
-from collector.config_kafka import KafkaSecurityConfig
+from collector.config import KafkaSecurityConfig
 from collector.kafka.client import Brokers
 from collector.kafka.consumer import KafkaConsumer
 from collector.ports import Position, Record

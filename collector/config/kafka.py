@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from collector.config.section import Section
 
 _TOPIC_NAME = r"^[a-zA-Z0-9._-]+$"
 
@@ -14,11 +16,7 @@ Broker = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\[\]:-]+:[0-9]{1,5}$")]
 """host:port of one broker; the others are found through it."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class KafkaSecurityConfig(_Section):
+class KafkaSecurityConfig(Section):
     """How to log in to the brokers."""
 
     tls: bool = Field(default=False, description="encrypt the connection; true with tls_ca")
@@ -46,7 +44,7 @@ class KafkaSecurityConfig(_Section):
         return self.tls or self.tls_ca is not None
 
 
-class KafkaJournalConfig(_Section):
+class KafkaJournalConfig(Section):
     """A journal on Kafka in place of the file, for more than one process."""
 
     brokers: list[Broker] = Field(min_length=1, description="brokers to start from, as host:port")
@@ -71,7 +69,7 @@ class KafkaJournalConfig(_Section):
     )
 
 
-class KafkaSourceConfig(_Section):
+class KafkaSourceConfig(Section):
     """Topics of an OpenTelemetry Collector, and of applications that write signals."""
 
     brokers: list[Broker] = Field(min_length=1, description="brokers to start from, as host:port")

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from collector.config.section import Section
 
 
 def _trace_url(value: str) -> str:
@@ -21,10 +23,8 @@ def _whole_path(value: Path) -> Path:
     return value
 
 
-class ReviewConfig(BaseModel):
+class ReviewConfig(Section):
     """The weekly review page."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     trace_url: Annotated[str, AfterValidator(_trace_url)] | None = Field(
         None,

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from collector.config.section import Section
 
 
 def _expression(value: str) -> str:
@@ -27,7 +25,7 @@ Expression = Annotated[str, AfterValidator(_expression)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class ResponseConfig(_Section):
+class ResponseConfig(Section):
     """Where things stand in the JSON that the assistant answers."""
 
     answer: Expression = Field("answer", description="the answer's text")
@@ -49,7 +47,7 @@ class ResponseConfig(_Section):
     cost_usd: Expression = Field("cost_usd", description="US dollars")
 
 
-class TargetConfig(_Section):
+class TargetConfig(Section):
     """How golden questions are put to an assistant over HTTP."""
 
     request: Expression = Field(
@@ -75,7 +73,7 @@ class TargetConfig(_Section):
     )
 
 
-class GateConfig(_Section):
+class GateConfig(Section):
     """When a new version is kept from release."""
 
     measures: list[str] = Field(
@@ -98,7 +96,7 @@ class GateConfig(_Section):
     )
 
 
-class EvaluationConfig(_Section):
+class EvaluationConfig(Section):
     """Golden sets, runs and the gate."""
 
     k: int = Field(5, ge=1, le=1000, description="k of recall@k and precision@k")
