@@ -35,9 +35,13 @@ demo: setup ## Watch a small RAG assistant with planted failures; Ctrl-C ends it
 	@set -m; $(shell command -v setpriv >/dev/null && echo setpriv --pdeathsig INT) \
 	  $(BIN)/groundwatch demo; exit $$?
 
+# The tests mostly wait, so more of them run at once than there are cores; those of one file share
+# what they set up.
+TEST_JOBS ?= 4
+
 .PHONY: test
 test: setup setup-grafana ## Run all tests
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-live-conventions
 test-live-conventions: setup ## Try the current releases of tracing libraries (2 GB, minutes)

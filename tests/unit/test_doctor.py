@@ -329,6 +329,6 @@ def test_the_command_says_what_to_give(tmp_path: Path) -> None:
     assert neither.exit_code == 2
     assert "--live" in neither.output
     assert run(written(tmp_path, whole()), "--live").exit_code == 2
-    absent = run(tmp_path / "absent.pb")
+    absent = run(Path("absent.pb"))
     assert absent.exit_code == 2
     assert "absent.pb" in absent.output
