@@ -51,7 +51,7 @@ KAFKA_LIBS ?= $(abspath $(VENV))/kafka-libs
 
 .PHONY: test-kafka
 test-kafka: setup $(KAFKA_LIBS)/.ready ## Run the tests of Kafka on Apache Kafka; needs Java, Maven
-	@GROUNDWATCH_KAFKA_LIBS=$(KAFKA_LIBS) $(BIN)/pytest -q -k kafka
+	@GROUNDWATCH_KAFKA_LIBS=$(KAFKA_LIBS) $(BIN)/pytest -q -k kafka -n 3 --dist loadfile --no-loadscope-reorder
 
 $(KAFKA_LIBS)/.ready: tests/kafka-libs.xml
 	@mvn -q -B -f tests/kafka-libs.xml dependency:copy-dependencies \
