@@ -433,7 +433,9 @@ async def _trust(reports: Reports, metrics: Metrics) -> None:
     while True:
         with suppress(DependencyError):
             trust = (await reports.trust())["trust"]
-            metrics.judge_trusted.labels(reports.fingerprint).set(trust == "calibrated")
+            metrics.judge_trusted.clear()
+            worth = {"trusted": 1.0, "weak": 0.5}.get(trust, 0.0)
+            metrics.judge_trusted.labels(reports.fingerprint, trust).set(worth)
         await asyncio.sleep(_TRUST_SECONDS)
 
 

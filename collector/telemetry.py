@@ -223,7 +223,10 @@ class Metrics:
             "judge_info", "1 for the judge at work; another label is another judge.", ["judge"]
         )
         self.judge_trusted = g(
-            "judge_trusted", "1 if enough human labels agree with the judge, else 0.", ["judge"]
+            "judge_trusted",
+            "Do labels of people agree with the judge? 1 if `trust` is trusted, 0.5 if it is weak, "
+            "0 if it is uncalibrated or not trusted.",
+            ["judge", "trust"],
         )
 
         self.store_rows = c("store_rows_written", "Rows written to the store.", ["table"])

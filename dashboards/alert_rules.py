@@ -141,8 +141,9 @@ def _of_the_judge() -> list[dict[str, Any]]:
             "max by (judge) (groundwatch_judge_trusted) == 0",
             severity="ticket",
             lasts="3d",
-            summary="Nobody knows how far {{ $labels.judge }} can be trusted, for 3 days now.",
-            description="Too few claims are labelled, or people do not agree with the judge.",
+            summary="Nothing shows that {{ $labels.judge }} can be trusted, for 3 days now.",
+            description="Too few claims are labelled, people do not agree with the judge, or most"
+            " of its replies cannot be used: `groundwatch calibration` says which.",
         ),
         _alert(
             "GroundwatchBudgetExhaustedEarly",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import msgspec
 
 from collector.labels import Label
+from collector.model import UNUSABLE_REPLIES
+from collector.ports import Store
 from scorers.calibration import (
     VERDICTS,
     Calibration,
     Correction,
     HumanVerdict,
+    Replies,
     calibrate,
     correct,
 )
@@ -21,17 +25,40 @@ from scorers.stats.agreement import agreement, cross_table
 from scorers.stats.weighted import Estimate
 
 Row = Mapping[str, Any]
+_MOST_PAIRS = 10_000
 
 
-def calibration_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
-    """Return the agreement of a judge with people.
+async def calibration_of(store: Store, fingerprint: str, second: str | None) -> dict[str, Any]:
+    """Return the agreement of a judge with people and with a second judge, None without one."""
+    found: dict[str, Any] = msgspec.to_builtins(await compared(store, fingerprint))
+    both = {"first": fingerprint, "second": second, "most": _MOST_PAIRS}
+    return {
+        "fingerprint": fingerprint,
+        "verdicts": list(VERDICTS),
+        **found,
+        "second": second and second_of(second, await store.rows("second_opinions", both)),
+    }
 
-    Args:
-        fingerprint: of the judge.
-        rows: of the query `labelled_claims`, latest first.
-    """
-    found: dict[str, Any] = msgspec.to_builtins(beside_people(rows))
-    return {"fingerprint": fingerprint, "verdicts": list(VERDICTS), **found}
+
+async def compared(store: Store, fingerprint: str) -> Calibration:
+    """Compare a judge with all that people said of its claims."""
+    labels, (replies,) = await asyncio.gather(
+        store.rows("labelled_claims", {"fingerprint": fingerprint}),
+        store.rows(
+            "usable_replies", {"fingerprint": fingerprint, "causes": list(UNUSABLE_REPLIES)}
+        ),
+    )
+    said = [
+        HumanVerdict(
+            trace_id=row["trace_id"],
+            claim=row["claim"],
+            verdict=row["verdict"],
+            machine=row["machine"],
+            probability=float(row["probability"]),
+        )
+        for row in labels
+    ]
+    return calibrate(said, Replies(int(replies["answers"]), int(replies["unusable"])))
 
 
 def second_of(fingerprint: str, rows: Iterable[Row]) -> dict[str, Any]:
@@ -62,21 +89,6 @@ def correction_of(total: Estimate, found: Calibration) -> dict[str, Any]:
         return dict(msgspec.to_builtins(refused))
     found_mean = correct(total.mean, total.variance, total.n_eff, found)
     return dict(msgspec.to_builtins(found_mean))
-
-
-def beside_people(rows: Iterable[Row]) -> Calibration:
-    """Compare a judge with people over rows of the query `labelled_claims`, latest first."""
-    labels = [
-        HumanVerdict(
-            trace_id=row["trace_id"],
-            claim=row["claim"],
-            verdict=row["verdict"],
-            machine=row["machine"],
-            probability=float(row["probability"]),
-        )
-        for row in rows
-    ]
-    return calibrate(labels)
 
 
 def to_label(rows: Iterable[Row]) -> list[dict[str, Any]]:

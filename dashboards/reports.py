@@ -20,10 +20,9 @@ from collector.model_evaluation import EvalRecord
 from collector.ports import Store
 from collector.redaction import redact
 from dashboards.calibration import (
-    beside_people,
     calibration_of,
+    compared,
     correction_of,
-    second_of,
     to_label,
     with_machine_verdicts,
 )
@@ -45,7 +44,6 @@ from dashboards.windows import Window, wider_than
 from sinks.rows import storable
 
 SCORER = FAITHFULNESS
-_MOST_PAIRS = 10_000
 _IDS_A_QUERY = 2_000
 _QUESTIONS = 5_000
 """Distinct questions that are looked at, the most asked first."""
@@ -123,14 +121,13 @@ class Reports:
         judge = {"scorer": scorer, "fingerprint": fingerprint}
         asked = self._parameters(window, segment) | judge
         judges = {"scorer": scorer, "since": window.since, "until": window.until}
-        accounting, found, (calibration,), changes, labels = await asyncio.gather(
+        accounting, found, (calibration,), changes, people = await asyncio.gather(
             self.store.rows("accounting", asked),
             self._sums(window, segment, judge),
             self.store.rows("calibrations", judge),
             self.store.rows("judge_changes", judges),
-            self.store.rows("labelled_claims", {"fingerprint": fingerprint}),
+            compared(self.store, fingerprint),
         )
-        people = beside_people(labels)
         trust = {"trust": people.trust, "reason": people.reason}
         correction = correction_of(found.of_all().estimate, people)
         total = total_row(accounting, found, trust)
@@ -253,14 +250,8 @@ class Reports:
 
         Over all labels of its claims, and the latest answers that both have judged.
         """
-        asked = {"fingerprint": self.fingerprint}
-        found = calibration_of(self.fingerprint, await self.store.rows("labelled_claims", asked))
-        if (second := self._fingerprints.get(SECOND)) is None:
-            return found | {"second": None}
-        pairs = {"first": self.fingerprint, "second": second, "most": _MOST_PAIRS}
-        return found | {
-            "second": second_of(second, await self.store.rows("second_opinions", pairs))
-        }
+        second = self._fingerprints.get(SECOND)
+        return await calibration_of(self.store, self.fingerprint, second)
 
     async def trust(self) -> dict[str, str]:
         """Return whether the judge is trusted, `trust`, and why, `reason`."""

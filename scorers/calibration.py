@@ -1,7 +1,7 @@
 """Whether a judge may be trusted: its verdicts on claims beside those of people.
 
 Sources: requirements of the field (50 labels, agreement per label and kappa, since a judge that
-always says SUPPORTED agrees well on the whole); Youden 1950 for the refusal; Kish 1965 for the
+always says SUPPORTED agrees well on the whole); Youden 1950 for the words; Kish 1965 for the
 effective number of labels that were chosen with unequal probability.
 """
 
@@ -33,8 +33,28 @@ LABELS_NEEDED = 50
 KAPPA_LABELS = 100
 """Labelled claims below which kappa is too uncertain to be shown."""
 
+YOUDEN_TRUSTED = 0.5
+"""A judge is trusted if its J is surely above: taking its errors out of a mean then makes the
+interval at most twice as wide, as that grows by 1 / J."""
+
+REPLIES_NEEDED = 20
+"""Answers put to a judge below which nothing is said of how it fails."""
+
+MOST_UNUSABLE = 0.5
+"""A judge that surely fails on more of the answers than this is not trusted with the rest."""
+
 VERDICTS: tuple[str, ...] = get_args(Verdict)
-Trust = Literal["calibrated", "uncalibrated", "not trusted"]
+Trust = Literal["trusted", "weak", "not trusted", "uncalibrated"]
+
+
+class Replies(NamedTuple):
+    """How many answers a judge was asked about, and on how many it gave no usable reply."""
+
+    answers: int
+    unusable: int
+
+
+NO_REPLIES = Replies(0, 0)
 
 
 class HumanVerdict(NamedTuple):
@@ -56,7 +76,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     weighted labels would tell as much. `youden_low` is the lower bound of their sum less 1.
     `table` counts claims, rows by the people's verdict and columns by the judge's, both in the
     order of `VERDICTS`. `people` is how far people agree among themselves on claims that two of
-    them labelled.
+    them labelled. Of `answers` that it was asked about lately, `unusable` got no usable reply.
     """
 
     trust: Trust
@@ -65,6 +85,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     bad: int
     good: int
     table: list[list[int]]
+    answers: int = 0
+    unusable: int = 0
     effective_bad: float = 0.0
     effective_good: float = 0.0
     agreement: Agreement | None = None
@@ -88,12 +110,13 @@ class _Claim(NamedTuple):
         return self.machine != "SUPPORTED"
 
 
-def calibrate(labels: Sequence[HumanVerdict]) -> Calibration:
+def calibrate(labels: Sequence[HumanVerdict], replies: Replies = NO_REPLIES) -> Calibration:
     """Compare a judge with people.
 
     Args:
         labels: verdicts of people beside the judge's, the latest of each person first; several
             people on one claim count once, by what most of them said.
+        replies: how often it failed; where it fails, there are no claims to label.
     """
     claims = _claims(labels)
     bad, good = [c for c in claims if c.bad], [c for c in claims if not c.bad]
@@ -101,7 +124,7 @@ def calibrate(labels: Sequence[HumanVerdict]) -> Calibration:
     sensitivity = _share(bad, [c.flagged for c in bad])
     specificity = _share(good, [not c.flagged for c in good])
     youden_low = sensitivity.low + specificity.low - 1.0 if sensitivity and specificity else None
-    trust, reason = _trust(len(bad), len(good), youden_low)
+    trust, reason = _unusable(replies) or _trust(len(bad), len(good), youden_low)
     return Calibration(
         trust=trust,
         reason=reason,
@@ -109,6 +132,8 @@ def calibrate(labels: Sequence[HumanVerdict]) -> Calibration:
         bad=len(bad),
         good=len(good),
         table=table,
+        answers=replies.answers,
+        unusable=replies.unusable,
         effective_bad=_effective(bad),
         effective_good=_effective(good),
         agreement=agreement(table),
@@ -140,7 +165,7 @@ def correct(mean: float, variance: float, n_eff: float, found: Calibration) -> C
         n_eff: effective number of judged answers, positive.
         found: the judge beside people.
     """
-    if found.trust != "calibrated" or not found.sensitivity or not found.specificity:
+    if found.trust not in ("trusted", "weak") or not found.sensitivity or not found.specificity:
         return Correction(state="refused", reason=found.reason)
     bad, good = round(found.effective_bad), round(found.effective_good)
     if min(bad, good) < LABELS_TO_CORRECT:
@@ -166,6 +191,13 @@ def correct(mean: float, variance: float, n_eff: float, found: Calibration) -> C
     )
 
 
+def _unusable(replies: Replies) -> tuple[Trust, str] | None:
+    answers, unusable = replies
+    if answers < REPLIES_NEEDED or wilson(unusable / answers, answers).low <= MOST_UNUSABLE:
+        return None
+    return "not trusted", f"of its replies on {answers} answers, {unusable} cannot be used"
+
+
 def _trust(bad: int, good: int, youden_low: float | None) -> tuple[Trust, str]:
     if not bad + good:
         return "uncalibrated", "no human labels to compare the judge with"
@@ -176,7 +208,9 @@ def _trust(bad: int, good: int, youden_low: float | None) -> tuple[Trust, str]:
             return "uncalibrated", f"{count} labelled claims are {kind}, {LABELS_TO_SHOW} needed"
     if youden_low is None or youden_low <= YOUDEN_FLOOR:
         return "not trusted", "its verdicts say hardly more than chance about those of people"
-    return "calibrated", f"compared with people on {bad + good} claims"
+    if youden_low <= YOUDEN_TRUSTED:
+        return "weak", f"its verdicts on {bad + good} claims tell something about those of people"
+    return "trusted", f"compared with people on {bad + good} claims"
 
 
 def _claims(labels: Iterable[HumanVerdict]) -> list[_Claim]:

@@ -102,6 +102,9 @@ FAILURE_CAUSES = (
 )
 """Every cause a judgement can fail with: technical, so the answer stays in the denominator."""
 
+UNUSABLE_REPLIES = ("truncated_reply", "empty_reply", "unparseable")
+"""The causes that are the judging model's own: it was asked, and said nothing usable."""
+
 UNSCORED_REASONS = ("no_claims", "no_context", "no_answer", "no_question", "content_missing")
 """Why an answer has no faithfulness to measure at all: such requests are not eligible."""
 

@@ -74,7 +74,7 @@ _FINE = Row(
             " trend, not the level.",
             Prom('min(groundwatch_judge_trusted{judge="$judge"})', "trusted"),
             unit="none",
-            words={"0": "not known", "1": "yes"},
+            words={"0": "not shown", "0.5": "a little", "1": "yes"},
             bad_below=1,
             no_data="no judge at work",
         ),

@@ -24,7 +24,7 @@ _WORKS = Row(
             "Trusted once people labelled 50 of its claims, 20 of each kind, and agree.",
             Prom('min(groundwatch_judge_trusted{judge="$judge"})', "trusted"),
             unit="none",
-            words={"0": "not known", "1": "yes"},
+            words={"0": "not shown", "0.5": "a little", "1": "yes"},
             bad_below=1,
             no_data="no judge at work",
         ),

@@ -126,7 +126,6 @@ class JudgeWorker:
         self._patiently: Patience | None = None
         consumer.before_letting_go(self.let_go)
         metrics.judge_in_flight_capacity.set(concurrency)
-        metrics.judge_trusted.labels(judge.fingerprint).set(0)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set. What is under way then is left in the journal."""

@@ -126,8 +126,47 @@ async def test_trust_follows_from_enough_labels_and_reaches_the_estimates(
         items += [label(trace_id, f"claim {i}", verdict) for i, verdict in enumerate(verdicts)]
     assert await reports.accept_labels(items, AT) == 60
     found = await reports.estimates(DAY)
-    assert found["judge"]["trust"] == "calibrated"
-    assert found["total"]["judge_trust"] == "calibrated"
+    assert found["judge"]["trust"] == "trusted"
+    assert found["total"]["judge_trust"] == "trusted"
+
+
+async def fail(store: ClickHouseStore, reports: Reports, reason: str) -> None:
+    """Store an answer that the judge failed on."""
+    trace_id = uuid4().hex
+    await store.write_requests([stored(trace_id, decided=decision(), question="What?")])
+    failed = Judgement(
+        trace_id=trace_id,
+        scorer="faithfulness",
+        fingerprint=reports.fingerprint,
+        status="failed",
+        reason=reason,
+        request_version=1,
+        judged_at=AT,
+    )
+    await store.write_judgements([failed], {trace_id: AT})
+
+
+async def test_a_judge_whose_replies_are_useless_is_not_trusted_without_any_label(
+    store: ClickHouseStore, reports: Reports
+) -> None:
+    for number in range(20):
+        await fail(store, reports, ("unparseable", "empty_reply", "truncated_reply")[number % 3])
+    found = await reports.calibration()
+    assert (found["trust"], found["answers"], found["unusable"]) == ("not trusted", 20, 20)
+    report = await reports.estimates(DAY)
+    assert report["judge"]["trust"] == report["total"]["judge_trust"] == "not trusted"
+    assert {row["judge_trust"] for row in report["segments"]} == {"not trusted"}
+
+
+async def test_what_is_not_the_judges_fault_does_not_count_against_it(
+    store: ClickHouseStore, reports: Reports
+) -> None:
+    for reason in ("rate_limited", "timeout", "server_error", "content_filter", "budget_exhausted"):
+        for _ in range(5):
+            await fail(store, reports, reason)
+    await judge(store, reports, ["SUPPORTED"])
+    found = await reports.calibration()
+    assert (found["trust"], found["answers"], found["unusable"]) == ("uncalibrated", 1, 0)
 
 
 async def test_claims_to_label_come_half_and_half_with_their_probability(

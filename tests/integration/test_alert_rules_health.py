@@ -93,7 +93,7 @@ FIRES: list[tuple[str, Series, int, str]] = [
         "GroundwatchJudgeUntrusted",
         metric("judge_trusted", f"0x{4 * DAY}", judge="j"),
         3 * DAY + 1,
-        "how far j can be trusted",
+        "j can be trusted",
     ),
     ("GroundwatchBudgetExhaustedEarly", money("9.9x800", "10x800"), 60, "99% of the day's money"),
     (

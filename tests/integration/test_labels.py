@@ -86,13 +86,13 @@ def test_a_judge_becomes_trusted_by_labels(tmp_path: Path) -> None:
         fill_in(groundwatch(agent.data_dir, "labels", "sample", "--limit", "60"), labels, 60)
         assert groundwatch(agent.data_dir, "labels", "import", str(labels)) == "60 labels stored\n"
         found = json.loads(groundwatch(agent.data_dir, "calibration", "--json"))
-        assert (found["trust"], found["labels"]) == ("calibrated", 60)
+        assert (found["trust"], found["labels"]) == ("trusted", 60)
         estimates = json.loads(groundwatch(agent.data_dir, "estimates", "--json"))
-        assert estimates["judge"]["trust"] == "calibrated"
+        assert estimates["judge"]["trust"] == "trusted"
 
     with agent:  # the metric follows at the start, and every minute
         deadline = time.monotonic() + 30
-        line = f'groundwatch_judge_trusted{{judge="{FINGERPRINT}"}} 1.0'
+        line = f'groundwatch_judge_trusted{{judge="{FINGERPRINT}",trust="trusted"}} 1.0'
         while line not in httpx.get(agent.urls["metrics"]).text:
             assert time.monotonic() < deadline
             time.sleep(0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scorers.calibration import HumanVerdict, calibrate, correct
+from scorers.calibration import HumanVerdict, Replies, calibrate, correct
 
 
 def labels(*groups: tuple[str, str, int], probability: float = 1.0) -> list[HumanVerdict]:
@@ -43,7 +43,7 @@ def test_too_few_labels_of_one_kind_say_which() -> None:
     assert found.reason == "10 labelled claims are not supported, 20 needed"
 
 
-def test_a_good_judge_is_calibrated() -> None:
+def test_a_good_judge_is_trusted() -> None:
     found = calibrate(
         labels(
             ("SUPPORTED", "SUPPORTED", 38),
@@ -52,13 +52,50 @@ def test_a_good_judge_is_calibrated() -> None:
             ("NOT_FOUND", "SUPPORTED", 2),
         )
     )
-    assert found.trust == "calibrated"
+    assert found.trust == "trusted"
     assert found.sensitivity is not None
     assert found.specificity is not None
     assert found.sensitivity.value == pytest.approx(0.9)
     assert found.specificity.value == pytest.approx(0.95)
     # Wilson, by statsmodels proportion_confint(18, 20, method="wilson")
     assert found.sensitivity.low == pytest.approx(0.698967, abs=1e-4)
+
+
+@pytest.mark.parametrize(("right", "word"), [(34, "not trusted"), (38, "weak"), (48, "trusted")])
+def test_the_word_says_what_the_verdicts_are_worth(right: int, word: str) -> None:
+    # Lower bounds by scipy.stats.binomtest(right, 50).proportion_ci(method="wilson"): .5419 (34),
+    # .6259 (38), .8654 (48). Two of them less 1 are that of Youden's J: .08, .25 and .73.
+    found = calibrate(
+        labels(
+            *(("SUPPORTED", "SUPPORTED", right), ("SUPPORTED", "NOT_FOUND", 50 - right)),
+            *(("NOT_FOUND", "NOT_FOUND", right), ("NOT_FOUND", "SUPPORTED", 50 - right)),
+        )
+    )
+    assert found.trust == word
+
+
+GOOD = labels(("SUPPORTED", "SUPPORTED", 50), ("NOT_FOUND", "NOT_FOUND", 50))
+
+
+@pytest.mark.parametrize(
+    ("replies", "word"),
+    [
+        (Replies(19, 19), "trusted"),  # too few to say
+        (Replies(20, 14), "trusted"),  # at least .4810 of its replies fail, by Wilson
+        (Replies(20, 15), "not trusted"),  # at least .5313
+    ],
+)
+def test_a_judge_that_mostly_fails_is_not_trusted_with_the_rest(
+    replies: Replies, word: str
+) -> None:
+    assert calibrate(GOOD, replies).trust == word
+
+
+def test_a_judge_that_never_says_anything_needs_no_labels_to_lose_trust() -> None:
+    found = calibrate([], Replies(answers=20, unusable=20))
+    assert found.trust == "not trusted"
+    assert found.reason == "of its replies on 20 answers, 20 cannot be used"
+    assert correct(0.9, 0.001, 20.0, found).reason == found.reason
 
 
 def test_any_verdict_but_supported_is_bad() -> None:
