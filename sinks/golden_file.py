@@ -28,15 +28,8 @@ import msgspec
 from rapidfuzz import fuzz, process
 
 from collector.errors import UsageError
-from sinks.golden_text import (
-    LocatedRow,
-    dump_rows,
-    parse_json,
-    parse_yaml,
-    with_rows,
-    without_rows,
-    write_atomically,
-)
+from sinks.golden_parse import LocatedRow, parse_json, parse_yaml
+from sinks.golden_text import dump_rows, with_rows, without_rows, write_atomically
 from sinks.rows import storable
 
 NEAR_DUPLICATE = 92.0
@@ -144,7 +137,7 @@ def append(path: Path, rows: Sequence[GoldenRow]) -> Appended:
     if [_bare(row) for row in read_back] != [_bare(row) for row in [*kept, *result.added]]:
         raise UsageError([f"{path}: rows cannot be added to this layout; make it a plain list"])
     try:
-        write_atomically(path, new_text)
+        write_atomically(path, _byte_order_mark(path) + new_text)
     except OSError as err:
         raise UsageError([f"{path}: cannot be written: {err.strerror}"]) from err
     return result
@@ -236,6 +229,12 @@ def _read(path: Path) -> str:
         raise UsageError([f"{path}: is not UTF-8; save it as UTF-8"]) from err
 
 
+def _byte_order_mark(path: Path) -> str:
+    """Return what some editors of Windows put before a text."""
+    mark = "\ufeff"
+    return mark if path.exists() and path.read_bytes().startswith(mark.encode()) else ""
+
+
 def _parse(path: Path, text: str) -> list[LocatedRow]:
     is_json = path.suffix in (".json", ".jsonl")
     return parse_json(path, text) if is_json else parse_yaml(path, text)
@@ -246,7 +245,10 @@ def _rows(path: Path, located: Sequence[LocatedRow]) -> list[GoldenRow]:
     rows: list[GoldenRow] = []
     lines: dict[str, int] = {}
     for where in located:
-        row, wrong = _row(where.values)
+        if where.problem is not None:
+            problems.append((where.line, where.problem))
+            continue
+        row, wrong = _row(storable(where.values))
         if row is not None and row.id in lines:
             taken = f"is taken by the row at line {lines[row.id]}; ids must be unique"
             wrong.append(("id", taken))
@@ -297,11 +299,11 @@ def _problem(name: str, value: Any) -> str | None:
     if name in ("gold_sources", "quotes"):
         fits = isinstance(value, list) and all(_is_name(item) for item in value)
         return None if fits else "must be a list of texts, such as [page-1, page-2]"
-    if name in ("id", "segment", "trace_id"):
-        return None if _is_name(value) else "must be a text that is not empty"
-    if not isinstance(value, str) or not value.strip():
-        return "must be a text that is not empty"
-    return None
+    named = name in ("id", "segment", "trace_id")
+    if _is_name(value) if named else isinstance(value, str) and value.strip():
+        return None
+    unquoted = isinstance(value, int | float)
+    return "must be a text: put it in quotes" if unquoted else "must be a text that is not empty"
 
 
 def _is_name(value: Any) -> bool:

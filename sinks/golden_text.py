@@ -1,4 +1,4 @@
-"""The text of golden files: rows with their lines, and rows added with the rest untouched."""
+"""The text of golden files written: rows added and taken out with the rest untouched."""
 
 from __future__ import annotations
 
@@ -10,174 +10,20 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
-from collector.errors import UsageError
 from sinks.dead_letters import sync_folder
+from sinks.golden_parse import ROWS_KEY, list_in
+from sinks.rows import text as storable
 
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]*(e[-+]?[0-9]+)?")
 _NO_FOLDING = 2**31
 """Width of a line. A folded line would lose the second of two spaces."""
 
-ROWS_KEY = "questions"
-"""Of a file that is no plain list: where its rows are."""
-
 _LINE_WITH_TEXT = re.compile(r"^(?=.*\S)", re.MULTILINE)
-_BETWEEN_ROWS = re.compile(r"[\s,]*")
-
-
-class LocatedRow(NamedTuple):
-    """One row as written, the line it starts on, and the lines of its fields where known."""
-
-    values: Mapping[str, Any]
-    line: int
-    field_lines: Mapping[str, int]
-
-    def line_of(self, field: str) -> int:
-        """Return the line of a field, that of the row where it has none."""
-        return self.field_lines.get(field, self.line)
-
-
-# --- YAML --------------------------------------------------------------------------------
-
-
-def parse_yaml(path: Path, text: str) -> list[LocatedRow]:
-    """Return the rows of a YAML list, or of the list under `questions`.
-
-    Raises:
-        UsageError: not YAML, or not a list of mappings.
-    """
-    root = _compose(path, text)
-    if root is None:
-        return []
-    rows = _list_in(root)
-    if rows is None:
-        line = _line(root)
-        raise UsageError([f"{path}:{line}: must be a list of rows, or hold one under questions"])
-    return [_located(path, node) for node in rows.value]
-
-
-def _list_in(root: Node) -> SequenceNode | None:
-    """Return the list of rows: the whole file, or what its key `questions` holds."""
-    if isinstance(root, MappingNode):
-        named = (value for key, value in root.value if key.value == ROWS_KEY)
-        root = next(named, root)
-    return root if isinstance(root, SequenceNode) else None
-
-
-def _compose(path: Path, text: str) -> Node | None:
-    """Return the root node, None for a file without content."""
-    try:
-        root = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as err:
-        line = err.problem_mark.line + 1 if err.problem_mark else 1
-        raise UsageError([f"{path}:{line}: not YAML: {err.problem}"]) from err
-    except YAMLError as err:
-        raise UsageError([f"{path}: not YAML: a character that YAML does not allow"]) from err
-    if isinstance(root, ScalarNode) and str(root.tag).endswith(":null"):
-        return None
-    return root if isinstance(root, Node) else None
-
-
-def _located(path: Path, node: Node) -> LocatedRow:
-    if not isinstance(node, MappingNode):
-        raise UsageError([f"{path}:{_line(node)}: a row must be a mapping, such as id: q1"])
-    values = {str(_plain(key)): _plain(value) for key, value in node.value}
-    lines = {str(_plain(key)): _line(key) for key, _ in node.value}
-    return LocatedRow(values, _line(node), lines)
-
-
-def _line(node: Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _plain(node: Node) -> Any:
-    """Return the value of a node. A number that is an identifier, such as 007, stays a text."""
-    if isinstance(node, MappingNode):
-        return {str(_plain(key)): _plain(value) for key, value in node.value}
-    if isinstance(node, SequenceNode):
-        return [_plain(item) for item in node.value]
-    kind = str(node.tag).rpartition(":")[2]
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return node.value.lower() == "true"
-    if kind == "int" and _INTEGER.fullmatch(node.value):
-        return int(node.value)
-    if kind == "float" and _DECIMAL.fullmatch(node.value):
-        return float(node.value)
-    return str(node.value)
-
-
-# --- JSON --------------------------------------------------------------------------------
-
-
-def parse_json(path: Path, text: str) -> list[LocatedRow]:
-    """Return the rows of a JSON array, of the array under `questions`, or of JSON lines.
-
-    Raises:
-        UsageError: not JSON, or not a list of objects.
-    """
-    decoder = json.JSONDecoder()
-    rows: list[LocatedRow] = []
-    try:
-        position, is_array = _start_of_rows(path, text)
-        while True:
-            position = _skip(text, position)
-            if position >= len(text) or (is_array and text[position] == "]"):
-                return rows
-            line = text.count("\n", 0, position) + 1
-            value, position = decoder.raw_decode(text, position)
-            if not isinstance(value, dict):
-                raise UsageError([f"{path}:{line}: a row must be an object with keys and values"])
-            rows.append(LocatedRow(value, line, {}))
-    except json.JSONDecodeError as err:
-        raise UsageError([f"{path}:{err.lineno}: not JSON: {err.msg}"]) from err
-
-
-def _start_of_rows(path: Path, text: str) -> tuple[int, bool]:
-    """Return where the first row may start, and whether the rows are those of an array.
-
-    Raises:
-        json.JSONDecodeError: what should be one array or object is no JSON.
-    """
-    if text.lstrip().startswith("["):
-        json.loads(text)
-        return text.index("[") + 1, True
-    if path.suffix == ".jsonl" or not _is_wrapped(text):
-        return 0, False
-    decoder = json.JSONDecoder()
-    position = _skip(text, text.index("{") + 1)
-    while True:
-        key, position = decoder.raw_decode(text, position)
-        position = _skip(text, text.index(":", position) + 1)
-        if key == ROWS_KEY:
-            return position + 1, True
-        _, position = decoder.raw_decode(text, position)
-        position = _skip(text, position)
-
-
-def _is_wrapped(text: str) -> bool:
-    """Whether a text is one JSON object with a list under `questions`."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return isinstance(found, dict) and isinstance(found.get(ROWS_KEY), list)
-
-
-def _skip(text: str, position: int) -> int:
-    found = _BETWEEN_ROWS.match(text, position)
-    return found.end() if found else position
-
-
-# --- Writing -----------------------------------------------------------------------------
 
 
 def dump_rows(suffix: str, rows: Iterable[Mapping[str, Any]]) -> str:
@@ -216,10 +62,12 @@ def with_rows(suffix: str, text: str, added: str) -> str:
         return added
     if suffix == ".json":
         return _json_changed(text, lambda rows: rows.extend(json.loads(added)))
+    if "\r\n" in text:
+        added = added.replace("\n", "\r\n")
     if suffix == ".jsonl":
         return _ended(text) + added
     root = YAML(typ="safe", pure=True).compose(text)
-    rows = _list_in(root) if isinstance(root, Node) else None
+    rows = list_in(root) if isinstance(root, Node) else None
     if rows is None:  # comments only
         return _ended(text) + added
     if rows.flow_style:
@@ -227,8 +75,6 @@ def with_rows(suffix: str, text: str, added: str) -> str:
     indent = " " * int(rows.start_mark.column)
     end = int(rows.end_mark.index)
     block = _LINE_WITH_TEXT.sub(indent, added)
-    if "\r\n" in text:
-        block = block.replace("\n", "\r\n")
     return _ended(text[:end]) + block + text[end:]
 
 
@@ -242,11 +88,12 @@ def without_rows(suffix: str, text: str, places: Collection[int]) -> str:
     if suffix == ".json":
         return _json_changed(text, removed)
     if suffix == ".jsonl":
-        lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+        # Not `splitlines`: it also breaks at signs that may stand within JSON texts.
+        lines = [line for line in text.split("\n") if line.strip()]
         removed(lines)
-        return "".join(lines)
+        return "".join(f"{line}\n" for line in lines)
     root = YAML(typ="safe", pure=True).compose(text)
-    rows = _list_in(root) if isinstance(root, Node) else None
+    rows = list_in(root) if isinstance(root, Node) else None
     if rows is None:
         return text
     if rows.flow_style:
@@ -269,7 +116,7 @@ def _last_index(node: Node) -> int:
 def _json_changed(text: str, change: Callable[[list[Any]], None]) -> str:
     held = json.loads(text)
     change(held[ROWS_KEY] if isinstance(held, dict) else held)
-    return json.dumps(held, ensure_ascii=False, indent=2) + "\n"
+    return storable(json.dumps(held, ensure_ascii=False, indent=2)) + "\n"
 
 
 def _flow_changed(text: str, change: Callable[[list[Any]], None]) -> str:
@@ -287,7 +134,9 @@ def _flow_changed(text: str, change: Callable[[list[Any]], None]) -> str:
 
 
 def _ended(text: str) -> str:
-    return text if not text or text.endswith("\n") else text + "\n"
+    if not text or text.endswith("\n"):
+        return text
+    return text + ("\r\n" if "\r\n" in text else "\n")
 
 
 def write_atomically(path: Path, text: str) -> None:

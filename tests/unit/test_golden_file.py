@@ -114,51 +114,6 @@ def test_page_ids_with_leading_zeros_stay_as_they_are_written(tmp_path: Path) ->
     assert (row.id, row.gold_sources) == ("0012", ["007", "1140"])
 
 
-def test_every_problem_is_told_by_line_and_field(tmp_path: Path) -> None:
-    text = """\
-- id: a
-  question: one?
-- id: b
-  segment: lookup
-- id: c
-  question: three?
-  answerable: "no"
-  gold_sources: page-1
-- id: a
-  question: four?
-- id: e
-  query: ""
-"""
-    assert problems(write(tmp_path, text)) == [
-        ":3: question: is missing; give the question that is asked",
-        ":7: answerable: must be true or false",
-        ":8: gold_sources: must be a list of texts, such as [page-1, page-2]",
-        ":9: id: is taken by the row at line 1; ids must be unique",
-        ":12: query: must be a text that is not empty",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "problem"),
-    [
-        ("g.yaml", "- id: a\n  question: 'open\n", ":3: not YAML"),
-        ("g.yaml", "rows:\n  - id: a\n", ":1: must be a list of rows, or hold one under questions"),
-        ("g.yaml", "questions: {id: a}\n", ":1: must be a list of rows"),
-        ("g.yaml", "questions:\n  - id: a\n", ":2: question: is missing"),
-        ("g.json", '{"v": [1],\n"questions": [\n{"id": "a"}]}', ":3: question: is missing"),
-        ("g.yaml", "- a\n- b\n", ":1: a row must be a mapping"),
-        ("g.json", '[\n{"id": "a"},\n{"id": }\n]', ":3: not JSON"),
-        ("g.json", "[\n1]", ":2: a row must be an object"),
-        ("g.jsonl", '{"question": "q"}\n{"question": ""}', ":2: question: must be a text"),
-        ("g.yaml", "- id: \x01\n", ": not YAML: a character that YAML does not allow"),
-    ],
-)
-def test_a_file_that_cannot_be_read_says_where(
-    tmp_path: Path, name: str, text: str, problem: str
-) -> None:
-    assert problems(write(tmp_path, text, name))[0].startswith(problem)
-
-
 def test_a_file_that_is_not_there_or_not_utf8_says_so(tmp_path: Path) -> None:
     assert "cannot be read" in problems(tmp_path / "absent.yaml")[0]
     path = tmp_path / "latin.yaml"
@@ -222,9 +177,18 @@ def test_a_list_under_questions_is_read_and_added_to_beside_other_keys(
         assert text.partition("#")[2].splitlines()[0] in path.read_text()
 
 
-def test_line_ends_of_the_file_are_kept(tmp_path: Path) -> None:
-    path = write(tmp_path, "- question: one?\r\n  segment: a\r\n")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.yaml", "\ufeff- question: one?\r\n  segment: a\r\n"),
+        ("g.jsonl", '\ufeff{"question": "one?"}\r\n{"question": "b?"}'),
+    ],
+)
+def test_line_ends_and_mark_of_windows_are_kept(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
     append(path, [NEW])
+    assert path.read_bytes().startswith(text.encode())
     assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n")
     assert load(path)[-1] == NEW
 
@@ -334,6 +298,7 @@ LAYOUTS_WITH_A_DRAFT = {
     "brackets.yaml": f"[{{question: one?}}, {PLAIN_DRAFT}]  # c\n",
     "array.json": f'[{PLAIN_DRAFT}, {{"question": "b?"}}]',
     "lines.jsonl": f'{PLAIN_DRAFT}\n\n{{"question": "b?"}}\n',
+    "signs.jsonl": f'{{"question": "line\u2028or \x85 page?"}}\n{PLAIN_DRAFT}\n',
 }
 
 
