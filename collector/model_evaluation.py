@@ -50,6 +50,8 @@ class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
         claims: of the answer, judged against its context.
         reference_claims: of the reference answer, judged against the answer.
         judge_cost_usd: what judging cost; None where no price is known.
+        error: why the assistant gave no answer; None where it gave one.
+        labels: digest of what the golden row says is right; "" in rows of older versions.
     """
 
     question_id: str
@@ -66,6 +68,8 @@ class EvalRow(msgspec.Struct, frozen=True, kw_only=True):
     claims: list[Claim] = []
     reference_claims: list[Claim] = []
     judge_cost_usd: float | None = None
+    error: str | None = None
+    labels: str = ""
 
 
 class EvalRecord(msgspec.Struct, frozen=True, kw_only=True):

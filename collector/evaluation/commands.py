@@ -45,6 +45,7 @@ _EXAMPLE = "http://127.0.0.1:8000/ask --run before"
 
 
 def _eval(
+    context: typer.Context,
     golden: Annotated[Path | None, typer.Argument(help="Golden file: YAML, JSON, JSONL.")] = None,
     target: Annotated[str | None, typer.Option(help="Address of the assistant.")] = None,
     results: Annotated[
@@ -74,8 +75,7 @@ def _eval(
 
     places = [place for place in (target, results, stored) if place is not None]
     if resume is not None:
-        if golden is not None or places:
-            raise UsageError(["--resume: takes the rest from the run; leave it out"])
+        _only_resumed(context)
         folder = session.resume(load(config, need_secrets=False), resume)
     else:
         if golden is None or len(places) != 1:
@@ -93,6 +93,20 @@ def _eval(
     else:
         printed.report(report, Console())
         print(f"rows and report: {folder.path}")
+
+
+_FIXED = ("golden", "target", "results", "stored", "since", "run", "tier", "by")
+
+
+def _only_resumed(context: typer.Context) -> None:
+    """Refuse what a resumed run has settled: silently left aside, it would seem to hold."""
+    given = [
+        name if name == "golden" else f"--{name}"
+        for name in _FIXED
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError([f"--resume: takes {', '.join(given)} from the run; leave it out"])
 
 
 @contextmanager
@@ -128,11 +142,9 @@ def _compare(
     """Say where one run is better or worse than another, and what could not be shown."""
     from collector.evaluation import printed
     from collector.evaluation.compare import compare
-    from collector.evaluation.folder import finished
-    from collector.evaluation.session import place_of
+    from collector.evaluation.session import two_runs
 
-    resolved = load(config, need_secrets=False)
-    found = compare(finished(place_of(resolved, old)), finished(place_of(resolved, new)))
+    found = compare(*two_runs(load(config, need_secrets=False), old, new))
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
@@ -148,16 +160,11 @@ def _gate(
 ) -> None:
     """Say whether a version may be released: exit code 0 if it may, 1 with reasons if not."""
     from collector.evaluation import printed
-    from collector.evaluation.folder import finished
     from collector.evaluation.gate import decide
-    from collector.evaluation.session import place_of
+    from collector.evaluation.session import two_runs
 
     resolved = load(config, need_secrets=False)
-    decision = decide(
-        finished(place_of(resolved, old)),
-        finished(place_of(resolved, new)),
-        resolved.config.evaluation.gate,
-    )
+    decision = decide(*two_runs(resolved, old, new), resolved.config.evaluation.gate)
     if as_json:
         print_json({"passed": decision.passed, **msgspec.to_builtins(decision)})
     else:

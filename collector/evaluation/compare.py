@@ -7,7 +7,8 @@ chance of a false answer; whoever looks through the segments of a measure finds 
 some by chance, so their p-values are adjusted for each other (Holm).
 
 A question that one version failed on counts as the worst score there; one that failed in both, or
-for which the measure is undefined in either, is left out and counted.
+for which the measure is undefined in either, is left out and counted. So is an answer that the
+judge failed on: that says nothing about the version.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         p_value: two-sided; `p_adjusted` for the other segments of the measure; `p_worse` one-sided,
             "the new one is worse".
         failed_old: questions with a failure in the old run only, `failed_new` in the new only.
-        left_out: questions undefined in either run or failed in both.
+        left_out: questions undefined in either run, failed in both, or that the judge failed on.
         detectable: smallest difference that would show with a chance of 80 %.
     """
 
@@ -110,6 +111,7 @@ def compare(old: FinishedRun, new: FinishedRun) -> Compared:
             for name in (names if len(names) > 1 else [])
         ]
         segments += adjusted([part for part in parts if part.n])
+    notes += _unjudged(rows)
     return Compared(
         old=old.run.run_id,
         new=new.run.run_id,
@@ -129,17 +131,39 @@ class Pair(NamedTuple):
 def _shared(old: FinishedRun, new: FinishedRun) -> tuple[list[Pair], list[str]]:
     """Return the questions asked in both runs, real ones only, and what to say of the others."""
     ids = sorted(old.rows.keys() & new.rows.keys())
-    same = [id_ for id_ in ids if old.rows[id_].question == new.rows[id_].question]
+    same = [id_ for id_ in ids if _asks_the_same(old.rows[id_], new.rows[id_])]
     pairs = [Pair(old.rows[id_], new.rows[id_]) for id_ in same]
     real = [pair for pair in pairs if not pair.new.synthetic]
     notes = []
     if alone := len(old.rows) + len(new.rows) - 2 * len(ids):
         notes.append(f"{alone} questions are in one of the runs only and are left out")
     if changed := len(ids) - len(same):
-        notes.append(f"{changed} questions were reworded between the runs and are left out")
+        notes.append(
+            f"{changed} questions were reworded or labelled anew between the runs and are left out"
+        )
     if synthetic := len(pairs) - len(real):
         notes.append(f"{synthetic} synthetic questions are left out")
     return real, notes
+
+
+def _unjudged(pairs: Sequence[Pair]) -> Iterable[str]:
+    """Name the measures that the judge could not say of answers that are there."""
+    for name in sorted(_JUDGED):
+        failed = [
+            any(name in row.failures and not _failed(name, row) for row in pair) for pair in pairs
+        ]
+        if any(failed):
+            yield (
+                f"{name}: {sum(failed)} questions are left out, as the judge failed on them; "
+                "--resume judges them again"
+            )
+
+
+def _asks_the_same(old: EvalRow, new: EvalRow) -> bool:
+    """Whether two rows have one question, and the same things would be right in both."""
+    return old.question == new.question and (
+        old.labels == new.labels or not (old.labels and new.labels)
+    )
 
 
 def _comparable(name: str, old: FinishedRun, new: FinishedRun, notes: list[str]) -> bool:
@@ -222,7 +246,7 @@ def _matched(measure: Measure, pairs: Iterable[Pair]) -> _Matched:
     failed_old = failed_new = 0
     for old, new in pairs:
         values = (old.measures.get(name), new.measures.get(name))
-        failed = (name in old.failures, name in new.failures)
+        failed = (_failed(name, old), _failed(name, new))
         if measure.unit == "score" and failed == (True, False) and values[1] is not None:
             values, failed_old = (worst, values[1]), failed_old + 1
         if measure.unit == "score" and failed == (False, True) and values[0] is not None:
@@ -231,6 +255,11 @@ def _matched(measure: Measure, pairs: Iterable[Pair]) -> _Matched:
             before.append(values[0])
             after.append(values[1])
     return _Matched(before, after, failed_old, failed_new)
+
+
+def _failed(measure: str, row: EvalRow) -> bool:
+    """Whether the version failed on a measure; where it answered, a judged one is the judge's."""
+    return measure in row.failures and not (measure in _JUDGED and row.error is None)
 
 
 class _Test(NamedTuple):

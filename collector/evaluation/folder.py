@@ -33,8 +33,12 @@ class JsonLines(Generic[_T]):
     """
 
     def __init__(self, path: Path, kind: type[_T]) -> None:
-        self.found = _whole_lines(path, kind) if path.exists() else []
         self._file = path.open("ab")
+        body = path.read_bytes()
+        whole = _whole_lines(body)
+        if whole != body:
+            os.truncate(path, len(whole))
+        self.found = _decoded(path, whole, kind)
 
     def add(self, item: _T) -> None:
         """Append one item and wait until it is on disk: a few milliseconds.
@@ -56,13 +60,9 @@ class JsonLines(Generic[_T]):
         self._file.close()
 
 
-def _whole_lines(path: Path, kind: type[_T]) -> list[_T]:
-    """Read the lines that were written whole, and cut off what follows them."""
-    body = path.read_bytes()
-    whole = body[: body.rfind(b"\n") + 1]
-    if whole != body:
-        os.truncate(path, len(whole))
-    return _decoded(path, whole, kind)
+def _whole_lines(body: bytes) -> bytes:
+    """Return the lines that were written whole; what follows them is of a killed process."""
+    return body[: body.rfind(b"\n") + 1]
 
 
 def _decoded(path: Path, body: bytes, kind: type[_T]) -> list[_T]:
@@ -113,8 +113,10 @@ class RunFolder:
         try:
             # One by one: with `parents` only the last would be private.
             for folder in (*reversed(path.parents), path):
-                folder.mkdir(mode=0o700, exist_ok=folder != path)
-            (path / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(run)))
+                folder.mkdir(mode=0o700, exist_ok=True)
+            # The file makes the run, not the folder: what was killed in between can begin again.
+            with (path / "run.json").open("xb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(run)))
         except FileExistsError as err:
             raise UsageError(
                 [f"{path}: is there already; give --run another name, or go on with --resume"]
@@ -181,5 +183,5 @@ def finished(path: Path) -> FinishedRun:
     if not (path / "report.json").exists():
         raise UsageError([f"{path}: is not finished; go on with --resume {path.name}"])
     file = path / "rows.jsonl"
-    rows: Iterable[EvalRow] = _decoded(file, file.read_bytes(), EvalRow)
+    rows: Iterable[EvalRow] = _decoded(file, _whole_lines(file.read_bytes()), EvalRow)
     return FinishedRun(run, {row.question_id: row for row in rows})

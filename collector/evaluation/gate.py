@@ -53,6 +53,8 @@ def decide(old: FinishedRun, new: FinishedRun, config: GateConfig) -> Decision:
     """
     _check(old, new, config)
     compared = compare(old, new)
+    if not compared.overall:
+        raise UsageError(["the runs have nothing to compare", *compared.notes])
     names = {full_name(name, new.run.k) for name in config.measures}
     overall = [one for one in compared.overall if one.measure in names]
     segments = [one for one in compared.segments if one.measure in names]

@@ -12,7 +12,10 @@ this is a stand-in that knows words, not meaning.
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from collector.evaluation.answers import NUMBERS, Answer
 from collector.model import Judgement, RagRequest
@@ -28,6 +31,9 @@ from sinks.golden_file import GoldenRow
 
 UNSEGMENTED = "(none)"
 """Segment of rows that name none."""
+
+NO_ANSWER = "no_answer"
+"""Cause of an answer that is empty or missing, though the assistant responded."""
 
 NO_RELEVANCE = "answer_relevance is not among judge.scorers"
 
@@ -87,7 +93,14 @@ async def measure(
         claims=faithful.claims if faithful else [],
         reference_claims=correct.claims if correct else [],
         judge_cost_usd=_cost(faithful, correct, relevant),
+        error=answer.error or (None if said else NO_ANSWER),
+        labels=_labels(row),
     )
+
+
+def _labels(row: GoldenRow) -> str:
+    said = (row.answerable, row.reference_answer, sorted(row.gold_sources), sorted(row.quotes))
+    return blake2b(msgspec.json.encode(said), digest_size=6).hexdigest()
 
 
 def _diagnosis(
@@ -163,7 +176,7 @@ def _refusal(row: GoldenRow, answer: Answer, found: _Found, *, refused: bool | N
     elif answer.error:
         _failed(found, wanted, answer.error)
     else:
-        _undefined(found, wanted, "no_answer")
+        _undefined(found, wanted, NO_ANSWER)
 
 
 async def _faithfulness(
@@ -217,7 +230,7 @@ def _usable(judge: Judge | None, answer: Answer, name: str, found: _Found) -> Ju
     if judge is None:
         _undefined(found, name, "no_judge_in_this_tier")
     elif answer.error or not (answer.answer or "").strip():
-        _failed(found, name, answer.error or "no_answer")
+        _failed(found, name, answer.error or NO_ANSWER)
     else:
         return judge
     return None

@@ -48,12 +48,18 @@ def report(found: Data, console: Console) -> None:
 def _words(found: Data, whole: Data) -> list[str]:
     lines = []
     if whole["diagnoses"]:
-        named = (f"{name} {count}" for name, count in whole["diagnoses"].items())
-        lines.append(f"findings: {', '.join(named)}")
+        lines.append(f"findings: {_counts(whole['diagnoses'])}")
+    if found["unanswered"]:
+        missing = sum(found["unanswered"].values())
+        lines.append(
+            f"no answer to {missing} of {found['questions']} questions: "
+            f"{_counts(found['unanswered'])}"
+        )
+    failed: dict[str, list[str]] = {}
     for name, one in whole["measures"].items():
         if one["failed"]:
-            causes = ", ".join(f"{cause} {count}" for cause, count in one["failed"].items())
-            lines.append(f"{name} failed: {causes}")
+            failed.setdefault(_counts(one["failed"]), []).append(name)
+    lines += [f"{', '.join(names)} failed: {causes}" for causes, names in failed.items()]
     if found["judge"]:
         lines.append(
             f"judge {found['judge']}: trust differences more than levels; "
@@ -69,6 +75,10 @@ def _words(found: Data, whole: Data) -> list[str]:
             "points at worst"
         )
     return lines
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in found.items())
 
 
 def compared(found: Compared, console: Console) -> None:

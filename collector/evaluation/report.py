@@ -46,6 +46,7 @@ def summary(run: EvalRun, rows: Sequence[EvalRow]) -> dict[str, Any]:
         "questions": len(rows),
         "segment_by": run.segment_by,
         "judge_cost_usd": math.fsum(costs) if costs else None,
+        "unanswered": _counted(row.error for row in rows),
         "groups": groups,
     }
 

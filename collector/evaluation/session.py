@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,17 +17,23 @@ from typing import Any, NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from collector.app import judges_of
+from collector.agent.opening import judges_of
 from collector.config import Resolved
-from collector.errors import Postponed, TransientDependencyError, UsageError
+from collector.errors import (
+    PermanentDependencyError,
+    Postponed,
+    TransientDependencyError,
+    UsageError,
+)
 from collector.evaluation.answers import Answer
-from collector.evaluation.folder import RunFolder, read_run
+from collector.evaluation.folder import FinishedRun, RunFolder, finished, read_run
+from collector.evaluation.measures import NO_ANSWER
 from collector.evaluation.report import summary
 from collector.evaluation.run import evaluate
 from collector.evaluation.targets import HttpTarget, Recorded, Target, results_file, traced
 from collector.judges import build_judges
 from collector.model import Judgement, RagRequest
-from collector.model_evaluation import EvalRecord, EvalRun, Tier
+from collector.model_evaluation import EvalRecord, EvalRow, EvalRun, Tier
 from collector.ports import Judge
 from collector.remote import report, send_evaluation
 from collector.telemetry import Metrics
@@ -35,6 +43,8 @@ from sinks.rows import storable
 
 _JUDGE_PATIENCE_SECONDS = 600.0
 
+
+_ONLY_FOUND = ("retrieval", NO_ANSWER)
 
 STORED = "stored:"
 """Begins the target of a run on stored traces; the attribute with the golden id follows."""
@@ -63,6 +73,20 @@ def place_of(resolved: Resolved, name: str) -> Path:
     return given if (given / "run.json").exists() else runs_folder(resolved) / name
 
 
+def two_runs(resolved: Resolved, old: str, new: str) -> tuple[FinishedRun, FinishedRun]:
+    """Read two finished runs, each by name or folder.
+
+    Raises:
+        UsageError: one of them is missing or not finished, or they are the same.
+    """
+    places = place_of(resolved, old), place_of(resolved, new)
+    if places[0].resolve() == places[1].resolve():
+        raise UsageError(
+            [f"{old} and {new} are the same run, which differs from itself in nothing"]
+        )
+    return finished(places[0]), finished(places[1])
+
+
 async def begin(resolved: Resolved, name: str | None, asked: Asked, window: Window) -> RunFolder:
     """Make a new run; the answers of stored traces are taken at once.
 
@@ -83,7 +107,10 @@ async def begin(resolved: Resolved, name: str | None, asked: Asked, window: Wind
     rows = golden_rows(asked.golden)
     if not any(asked.segment_by in _keys(row) for row in rows):
         raise UsageError([f"--by: no row of {asked.golden} has the key {asked.segment_by}"])
-    await _target(resolved, asked.target).close()  # whatever is wrong with it shows here
+    target = _target(resolved, asked.target)  # whatever is wrong with it shows here
+    await target.close()
+    if isinstance(target, Recorded):
+        _check_ids(asked, target.ids, rows)
     taken = await _stored(resolved, asked, window, {row.id for row in rows})
     run = EvalRun(
         run_id=name,
@@ -100,6 +127,20 @@ async def begin(resolved: Resolved, name: str | None, asked: Asked, window: Wind
     for answer in taken:
         folder.add_answer(answer)
     return folder
+
+
+def _check_ids(asked: Asked, recorded: Collection[str], rows: Sequence[GoldenRow]) -> None:
+    """Refuse recorded answers to other questions; tell of those that are to none of the set."""
+    others = sorted(set(recorded) - {row.id for row in rows})
+    if not others:
+        return
+    if len(others) == len(recorded):
+        raise UsageError([f"--results: no id in {asked.target} is one of {asked.golden}"])
+    print(
+        f"{len(others)} of {len(recorded)} recorded answers are left out: {asked.golden} asks "
+        f"nothing with the id {', '.join(others[:3])}{' …' if len(others) > 3 else ''}",
+        file=sys.stderr,
+    )
 
 
 async def _stored(
@@ -176,11 +217,27 @@ async def complete(
                 advanced=advanced,
                 relevance=relevance,
             )
+    _check_answered(run, rows)
     found = await asyncio.to_thread(summary, run, rows)
     folder.finish(found)
     if store:
         await send_evaluation(resolved, EvalRecord(run=run, rows=rows, summary=found))
     return found
+
+
+def _check_answered(run: EvalRun, rows: Sequence[EvalRow]) -> None:
+    """Refuse to report on an assistant that answered nothing.
+
+    Raises:
+        PermanentDependencyError: names why.
+    """
+    # In the retrieval tier an endpoint may answer with documents alone.
+    silent = [row.error for row in rows if row.error and (run.tier, row.error) != _ONLY_FOUND]
+    if len(silent) == len(rows):
+        cause, count = Counter(silent).most_common(1)[0]
+        raise PermanentDependencyError(
+            f"{run.target} answered none of {len(rows)} questions: {cause} ({count} times)"
+        )
 
 
 Progress = Callable[[int], AbstractContextManager[Callable[[], None]]]

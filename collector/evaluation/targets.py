@@ -24,12 +24,13 @@ from tenacity import (
 )
 
 from collector.config import ResponseConfig, TargetConfig
-from collector.errors import TransientDependencyError, UsageError
+from collector.errors import PermanentDependencyError, TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer, ResponseReader, Unreadable
 from collector.model import RagRequest
 from sinks.golden_file import GoldenRow
 
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
+_NO_LOGIN = 401
 _LONGEST_WAIT_SECONDS = 300.0
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=30)
 
@@ -45,6 +46,7 @@ class Target(Protocol):
 
         Raises:
             TransientDependencyError: nobody answers at all; asking on is no use now.
+            PermanentDependencyError: it wants a login.
         """
         ...
 
@@ -58,6 +60,7 @@ class Recorded:
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self._answers = answers
+        self.ids = answers.keys()
 
     async def ask(self, row: GoldenRow) -> Answer:
         """See `Target.ask`."""
@@ -74,7 +77,8 @@ def results_file(path: Path, response: ResponseConfig) -> Recorded:
         UsageError: with every line that cannot be used, or the file cannot be read.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        # Not `splitlines`: it also breaks at signs that may stand within JSON texts.
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError([f"{path}: cannot be read as UTF-8 text"]) from err
     reader = ResponseReader(response)
@@ -85,8 +89,11 @@ def results_file(path: Path, response: ResponseConfig) -> Recorded:
             continue
         try:
             answer = _recorded(json.loads(line), reader)
-        except (ValueError, Unreadable) as err:
-            problems.append(f"{path}:{number}: {err if isinstance(err, Unreadable) else 'no JSON'}")
+        except Unreadable as err:
+            problems.append(f"{path}:{number}: {err}")
+            continue
+        except (ValueError, RecursionError):
+            problems.append(f"{path}:{number}: is not JSON; give one object a line")
             continue
         if answer.question_id in answers:
             problems.append(f"{path}:{number}: id: this question has an answer already")
@@ -98,7 +105,7 @@ def results_file(path: Path, response: ResponseConfig) -> Recorded:
 
 def _recorded(body: Any, reader: ResponseReader) -> Answer:
     if not isinstance(body, dict) or not isinstance(body.get("id"), str | int):
-        raise Unreadable("id: is missing; give the id of the golden row that was asked")
+        raise Unreadable("must be an object with the id of the golden row that was asked")
     return reader.read(str(body["id"]), body)
 
 
@@ -195,6 +202,13 @@ class HttpTarget:
         elapsed_ms = (time.monotonic() - started) * 1000
         if response.status_code in _TRY_AGAIN:
             raise _TryAgain(f"HTTP {response.status_code}", _retry_after_seconds(response))
+        if response.status_code == _NO_LOGIN:
+            raise PermanentDependencyError(
+                f"{self._url} wants a login (HTTP 401): name the variable with its token in "
+                "evaluation.target.token_env"
+            )
+        if response.has_redirect_location:
+            raise Unreadable(f"HTTP {response.status_code}: redirects; ask its final address")
         if not response.is_success:
             return Answer(question_id=question_id, error=f"HTTP {response.status_code}")
         try:

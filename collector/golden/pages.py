@@ -31,7 +31,7 @@ def read_pages(path: Path) -> dict[str, str | None]:
         found = _json(path, 1, text)
         items = list(enumerate(found, 1)) if isinstance(found, list) else [(1, None)]
     else:
-        lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
         items = [
             (n, _json(path, n, line) if path.suffix == ".jsonl" else line) for n, line in lines
         ]
@@ -41,7 +41,7 @@ def read_pages(path: Path) -> dict[str, str | None]:
 def _json(path: Path, line: int, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise UsageError([f"{path}:{line}: is not JSON"]) from err
 
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from collector.config import TargetConfig
-from collector.errors import TransientDependencyError, UsageError
+from collector.errors import PermanentDependencyError, TransientDependencyError, UsageError
 from collector.evaluation.answers import Answer
 from collector.evaluation.folder import RunFolder
 from collector.evaluation.run import evaluate
@@ -76,7 +76,11 @@ async def test_a_busy_assistant_is_asked_again_when_it_says() -> None:
     ("reply", "error"),
     [
         (JSONResponse({}, 500), "HTTP 500"),
-        (JSONResponse({}, 401), "HTTP 401"),
+        (JSONResponse({}, 403), "HTTP 403"),
+        (
+            JSONResponse({}, 307, {"location": "/ask/"}),
+            "HTTP 307: redirects; ask its final address",
+        ),
         (PlainTextResponse("<html>"), "the response is no JSON"),
         (PlainTextResponse("[" * 100_000), "the response is no JSON"),
         (Response(b"\xff\xfe{"), "the response is no JSON"),
@@ -110,6 +114,14 @@ async def test_an_assistant_that_stays_busy_or_hangs_fails_in_the_end() -> None:
 async def test_nobody_there_ends_the_run_instead_of_failing_every_question() -> None:
     with pytest.raises(TransientDependencyError, match="is it running"):
         await asked(f"http://127.0.0.1:{refused_port()}/ask", max_retries=0)
+
+
+async def test_an_assistant_that_wants_a_login_ends_the_run_and_names_the_setting() -> None:
+    with (
+        AssistantServer(lambda _: JSONResponse({}, 401)) as assistant,
+        pytest.raises(PermanentDependencyError, match=r"evaluation\.target\.token_env"),
+    ):
+        await asked(assistant.url)
 
 
 async def test_questions_are_asked_side_by_side_within_rate_and_bound(tmp_path: Path) -> None:

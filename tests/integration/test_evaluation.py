@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import JSONResponse
 from typer.testing import CliRunner
 
 import collector.demo
@@ -221,7 +222,7 @@ def test_judging_a_run_keeps_to_the_daily_budget_and_is_made_up_for_later(
         asked = len(server.requests)
         rich = groundwatch(tmp_path, "eval", "--resume", "a", "--no-store", "-c", config(5.0))
     assert (broke.returncode, asked) == (0, 0), broke.stderr
-    assert "faithfulness failed: budget_exhausted 1" in broke.stdout
+    assert "faithfulness, correctness failed: budget_exhausted 1" in broke.stdout
     assert rich.returncode == 0, rich.stderr
     assert re.search(r"^correctness +1.000", rich.stdout, re.MULTILINE), rich.stdout
     assert "judging cost 0.0" in rich.stdout
@@ -237,7 +238,9 @@ def test_judging_a_run_keeps_to_the_daily_budget_and_is_made_up_for_later(
         ("eval golden.yaml --results none.jsonl", "none.jsonl"),
         ("eval golden.yaml --target http://h/ --run a/b", "--run"),
         ("eval golden.yaml --target http://h/ --by topic", "--by"),
-        ("eval golden.yaml --resume before", "--resume"),
+        ("eval golden.yaml --resume before --tier retrieval", "golden, --tier"),
+        ("eval golden.yaml --results others.jsonl", "others.jsonl"),
+        ("gate one one", "same run"),
         ("eval --resume none", "no run is there"),
         ("compare one two", "no run is there"),
     ],
@@ -246,11 +249,34 @@ def test_wrong_use_is_named_with_its_cure(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(GOLDEN, tmp_path / "golden.yaml")
+    (tmp_path / "others.jsonl").write_text('{"id": "of another set", "answer": "Yes."}\n')
     monkeypatch.chdir(tmp_path)
     error = CliRunner().invoke(app, shlex.split(words)).exception
     assert isinstance(error, UsageError)  # exit code 2
     assert said in str(error)
     assert not (tmp_path / "groundwatch-data").exists()  # nothing was begun
+
+
+def test_an_assistant_that_answers_nothing_is_no_report_and_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "golden.yaml").write_text("- {id: a, question: Who?, segment: lookup}\n")
+    replies: list[Any] = [JSONResponse({}, 500), {"answer": "Ana."}]
+    with AssistantServer(lambda _: replies.pop(0)) as server:
+        options = ("--run", "a", "--no-store")
+        broken = groundwatch(tmp_path, "eval", "golden.yaml", "--target", server.url, *options)
+        assert (broken.returncode, "none of 1 questions: HTTP 500" in broken.stderr) == (3, True)
+        mended = groundwatch(tmp_path, "eval", "--resume", "a", "--no-store")
+    assert (mended.returncode, replies) == (0, [])
+
+
+def test_recorded_answers_to_other_questions_are_told(tmp_path: Path) -> None:
+    (tmp_path / "golden.yaml").write_text("- {id: a, question: Who?, segment: lookup}\n")
+    (tmp_path / "answers.jsonl").write_text('{"id": "a", "answer": "Ana."}\n{"id": "b"}\n')
+    words = ("eval", "golden.yaml", "--results", "answers.jsonl", "--no-store")
+    done = groundwatch(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 recorded answers are left out" in done.stderr
 
 
 def test_an_assistant_that_is_down_ends_the_run_which_can_be_resumed(tmp_path: Path) -> None:

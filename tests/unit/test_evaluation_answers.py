@@ -12,6 +12,7 @@ from collector.errors import UsageError
 from collector.evaluation.answers import Answer, ResponseReader, Unreadable
 from collector.evaluation.folder import RunFolder, finished
 from collector.evaluation.targets import results_file
+from sinks.golden_file import GoldenRow
 from tests.fakes.evaluated import an_eval_row, an_eval_run
 
 
@@ -82,14 +83,26 @@ def test_an_expression_that_does_not_fit_a_response_fails_that_response_only() -
 
 def test_every_bad_line_of_a_file_of_results_is_named(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    path.write_text('{"id": "a", "answer": "x"}\nnot json\n{"answer": "y"}\n{"id": "a"}\n')
+    path.write_text(
+        '{"id": "a", "answer": "x"}\nnot json\n{"answer": "y"}\n{"id": "a"}\n' + "[" * 10**5
+    )
     with pytest.raises(UsageError) as caught:
         results_file(path, ResponseConfig())
     assert [problem.split(": ")[0] for problem in caught.value.problems] == [
         f"{path}:2",
         f"{path}:3",
         f"{path}:4",
+        f"{path}:5",
     ]
+
+
+async def test_a_file_of_results_may_hold_marks_of_windows_and_any_sign_in_a_text(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_bytes('\ufeff{"id": "a", "answer": "line\u2028or \x85 page"}\r\n\r\n'.encode())
+    answer = await results_file(path, ResponseConfig()).ask(GoldenRow(id="a", question="q"))
+    assert answer.answer == "line\u2028or \x85 page"
 
 
 def test_half_a_line_of_a_killed_process_is_cut_off_and_written_again(tmp_path: Path) -> None:
@@ -129,5 +142,13 @@ def test_only_finished_runs_are_compared(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="not finished"):
             finished(path)
         folder.finish({})
-    row = finished(path).rows["q1"]
+    with (path / "rows.jsonl").open("ab") as file:
+        file.write(b'{"question_id":"q2","que')  # resumed and killed
+    (row,) = finished(path).rows.values()
     assert row.measures == {"mrr": 0.5, "correctness": None}
+
+
+def test_a_run_that_was_killed_before_it_began_can_begin(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with RunFolder.create(tmp_path / "run", an_eval_run()) as folder:
+        assert folder.run == an_eval_run()

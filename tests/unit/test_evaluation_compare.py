@@ -19,6 +19,11 @@ def overall(found: Compared, measure: str) -> Comparison:
     return one
 
 
+def run_with(name: str, *rows: Any) -> FinishedRun:
+    made = [an_eval_row(i, **row) for i, row in enumerate(rows)]
+    return FinishedRun(an_eval_run(name), {row.question_id: row for row in made})
+
+
 def right_or_wrong(lost: int, gained: int, n: int) -> Compared:
     """Return 100 questions of which some changed, as in the reference cases g1 to g4."""
     old = [1.0] * lost + [0.0] * gained + [1.0] * (n - lost - gained)
@@ -96,23 +101,45 @@ def test_small_segments_are_not_tested_and_do_not_blunt_the_others() -> None:
 
 
 def test_a_failure_of_one_version_counts_as_worst_there_and_undefined_is_left_out() -> None:
-    def run(name: str, *rows: Any) -> FinishedRun:
-        made = [an_eval_row(i, **row) for i, row in enumerate(rows)]
-        return FinishedRun(an_eval_run(name), {row.question_id: row for row in made})
-
     right = {"measures": {"correctness": 1.0, "wrong_refusal": 0.0}}
     failed = {
         "measures": {"correctness": None, "wrong_refusal": None},
         "failures": {"correctness": "HTTP 500", "wrong_refusal": "HTTP 500"},
+        "error": "HTTP 500",
     }
     undefined = {"measures": {"correctness": None}, "undefined": {"correctness": "x"}}
     found = compare(
-        run("old", right, right, failed, undefined), run("new", right, failed, failed, right)
+        run_with("old", right, right, failed, undefined),
+        run_with("new", right, failed, failed, right),
     )
     one = overall(found, "correctness")
     assert (one.n, one.old, one.new) == (2, 1.0, 0.5)
     assert (one.failed_old, one.failed_new, one.left_out) == (0, 1, 2)
     assert overall(found, "wrong_refusal").new == 0.5
+
+
+def test_what_the_judge_failed_on_is_left_out_and_told() -> None:
+    right = {"measures": {"correctness": 1.0}}
+    unjudged = {
+        "measures": {"correctness": None},
+        "failures": {"correctness": "budget_exhausted"},
+    }
+    found = compare(run_with("old", right, right), run_with("new", right, unjudged))
+    one = overall(found, "correctness")
+    assert (one.n, one.new, one.failed_new, one.left_out) == (1, 1.0, 0, 1)
+    assert [note for note in found.notes if "judge failed" in note] == [
+        "correctness: 1 questions are left out, as the judge failed on them; "
+        "--resume judges them again"
+    ]
+
+
+def test_questions_that_were_labelled_anew_are_left_out() -> None:
+    same = {"measures": {"mrr": 1.0}, "labels": "a"}
+    other = {"measures": {"mrr": 0.0}, "labels": "b"}
+    old_version = {"measures": {"mrr": 0.5}}  # rows of older versions say nothing of labels
+    found = compare(run_with("old", same, same, old_version), run_with("new", same, other, same))
+    assert (overall(found, "mrr").n, overall(found, "mrr").new) == (2, 1.0)
+    assert any("labelled anew" in note for note in found.notes)
 
 
 def test_two_judges_are_never_compared_and_other_questions_are_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from collector.config import GateConfig
 from collector.errors import UsageError
@@ -122,6 +123,15 @@ def test_what_cannot_be_gated_is_named(config: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"evaluation.gate.{key}: ") as caught:
         decide(run, run, GateConfig.model_validate(config))
     assert len(caught.value.problems) == 1
+
+
+def test_runs_without_a_question_in_common_pass_no_gate() -> None:
+    old = run_of("old", {"mrr": [1.0] * 30}, ["lookup"] * 30)
+    new = run_of("new", {"mrr": [1.0] * 30}, ["lookup"] * 30)
+    new.rows.update({i: structs.replace(row, labels="b") for i, row in new.rows.items()})
+    old.rows.update({i: structs.replace(row, labels="a") for i, row in old.rows.items()})
+    with pytest.raises(UsageError, match="nothing to compare"):
+        decide(old, new, CONFIG)
 
 
 def test_runs_that_cannot_be_compared_are_refused_with_every_reason() -> None:

@@ -35,14 +35,20 @@ def test_names_of_segments_are_no_markup_and_move_no_cursor() -> None:
 
 def test_an_undefined_mean_is_blank_and_failures_are_named_with_their_cause() -> None:
     rows = [
-        an_eval_row(1, measures={"correctness": None}, failures={"correctness": "HTTP 500"}),
+        an_eval_row(
+            1,
+            measures={"correctness": None},
+            failures=dict.fromkeys(["faithfulness", "correctness"], "HTTP 500"),
+            error="HTTP 500",
+        ),
         an_eval_row(2, measures={"correctness": None}, undefined={"correctness": "unanswerable"}),
     ]
     shown = console()
     printed.report(summary(an_eval_run(), rows), shown)
     (line,) = [line for line in text_of(shown).splitlines() if line.startswith("correctness  ")]
     assert line.split() == ["correctness", "0", "1", "1"]
-    assert "correctness failed: HTTP 500 1" in text_of(shown)
+    assert "no answer to 1 of 2 questions: HTTP 500 1" in text_of(shown)
+    assert "faithfulness, correctness failed: HTTP 500 1" in text_of(shown)
 
 
 def test_synthetic_questions_are_reported_apart() -> None:
