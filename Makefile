@@ -58,6 +58,20 @@ $(KAFKA_LIBS)/.ready: tests/kafka-libs.xml
 	  -DoutputDirectory=$(KAFKA_LIBS) -DincludeScope=runtime
 	@touch $@
 
+COLLECTOR ?= $(abspath $(VENV))/otelcol
+COLLECTOR_BUILDER := go.opentelemetry.io/collector/cmd/builder@v0.165.0
+
+.PHONY: test-collector
+test-collector: setup $(COLLECTOR)/.ready ## Have a real OpenTelemetry Collector write Kafka topics; needs Go
+	@GROUNDWATCH_COLLECTOR=$(COLLECTOR)/otelcol $(BIN)/python -m tests.live.topics
+
+$(COLLECTOR)/.ready: tests/otelcol-builder.yaml
+	@echo "building a Collector in $(COLLECTOR), minutes the first time"
+	@mkdir -p $(COLLECTOR)
+	@cd $(COLLECTOR) && GOFLAGS=-p=2 nice -n 15 go run $(COLLECTOR_BUILDER) \
+	  --config $(abspath tests/otelcol-builder.yaml) >build.log 2>&1 || { tail build.log; exit 1; }
+	@touch $@
+
 .PHONY: test-feedback-clients
 test-feedback-clients: setup ## Try the current feedback clients of other products (100 MB)
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback
