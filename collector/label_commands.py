@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from collector.errors import MalformedPayload
+from collector.labels import Label
 from collector.options import (
     ConfigOption,
     DataDirOption,
@@ -71,9 +72,13 @@ def import_labels(
     items = [item for item in _lines(file) if item.get("verdict") is not None]
     # The time of the file, so that importing it twice is no newer word than importing it once.
     at = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat()
-    labels = [{"labelled_at": at, **item} for item in items]
-    stored = run_async(send_labels(to_read(config, data_dir), labels))
-    print(f"{stored} labels stored")
+    # Without the documents, which an agent need not be sent back.
+    fields = Label.__struct_fields__
+    labels = [{"labelled_at": at, **{k: item[k] for k in fields if k in item}} for item in items]
+    found = run_async(send_labels(to_read(config, data_dir), labels))
+    print(f"{found.stored} labels stored")
+    if found.unlisted:
+        print(f"of these do not count, as this judge has not listed the claim: {found.unlisted}")
 
 
 def calibration(
@@ -92,14 +97,21 @@ def calibration(
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        raise MalformedPayload(f"{file}: is not UTF-8; save it in that encoding") from err
     items = []
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines() would cut inside of strings
         if not line.strip():
             continue
         try:
             item = json.loads(line)
-        except ValueError as err:
-            raise MalformedPayload(f"{file}: line {number} is not JSON") from err
+        except (ValueError, RecursionError) as err:
+            raise MalformedPayload(
+                f"{file}: line {number} is not JSON; each line is an object as printed by "
+                "groundwatch labels sample"
+            ) from err
         if not isinstance(item, dict):
             raise MalformedPayload(f"{file}: line {number} must be an object")
         items.append(item)

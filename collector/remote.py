@@ -35,6 +35,7 @@ from collector import otlp
 from collector.app import announcement, open_store, reports_of
 from collector.config import Resolved
 from collector.errors import Conflict, MalformedPayload, TransientDependencyError, UsageError
+from collector.labels import Accepted
 from collector.model_evaluation import EvalRecord
 from collector.telemetry import Metrics
 from collector.trace_files import bodies
@@ -76,11 +77,8 @@ async def report(resolved: Resolved, name: str, window: Window, **parameters: An
         return await reports.named(name, window, **parameters)
 
 
-async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> int:
+async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> Accepted:
     """Hand labels of people to the agent, or to the store while no agent runs.
-
-    Returns:
-        How many were stored.
 
     Raises:
         MalformedPayload: one cannot be used; none is stored.
@@ -89,7 +87,8 @@ async def send_labels(resolved: Resolved, labels: list[dict[str, Any]]) -> int:
     if (url := await _running_agent(resolved.config.data_dir)) is None:
         async with reports_of(resolved) as reports:
             return await reports.accept_labels(labels, datetime.now(UTC))
-    return int((await _handed_over(url, "labels", json.dumps(labels).encode()))["stored"])
+    answer = await _handed_over(url, "labels", json.dumps(labels).encode())
+    return Accepted(int(answer["stored"]), int(answer["unlisted"]))
 
 
 async def reviewed(resolved: Resolved) -> list[CandidateState]:

@@ -14,7 +14,7 @@ import msgspec
 
 from collector.doctor import diagnose_rows
 from collector.errors import MalformedPayload, UsageError
-from collector.labels import parse_labels
+from collector.labels import Accepted, parse_labels
 from collector.model import FAITHFULNESS, SECOND
 from collector.model_evaluation import EvalRecord
 from collector.ports import Store
@@ -265,8 +265,8 @@ class Reports:
         parameters = self._parameters(window, segment) | {"limit": limit}
         return {"claims": to_label(await self.store.rows("claims_to_label", parameters))}
 
-    async def accept_labels(self, items: Sequence[Any], at: datetime) -> int:
-        """Store labels of people, durably; return how many.
+    async def accept_labels(self, items: Sequence[Any], at: datetime) -> Accepted:
+        """Store labels of people, durably.
 
         Raises:
             MalformedPayload: nothing was stored; names the label and the field.
@@ -277,8 +277,10 @@ class Reports:
             "trace_ids": sorted({label.trace_id for label in labels if label.claim}),
         }
         said = await self.store.rows("machine_verdicts", asked)
-        await self.store.write_labels(with_machine_verdicts(labels, self.fingerprint, said))
-        return len(labels)
+        noted = with_machine_verdicts(labels, self.fingerprint, said)
+        await self.store.write_labels(noted)
+        unlisted = sum(bool(n.claim and n.verdict) and n.machine_verdict is None for n in noted)
+        return Accepted(len(noted), unlisted)
 
     async def golden_answers(self, window: Window, attribute: str = ATTRIBUTE) -> dict[str, Any]:
         """Return the requests whose traces carry the id of a golden row, by that id."""

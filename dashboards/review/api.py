@@ -67,8 +67,8 @@ def api_routes(desk: Desk) -> list[Route]:
         return _json(_there(await desk.request(request.path_params["trace_id"]), "no such request"))
 
     async def labels(request: Request) -> Response:
-        stored = await desk.accept_labels(await json_array(request), datetime.now(UTC))
-        return JSONResponse({"stored": stored})
+        found = await desk.accept_labels(await json_array(request), datetime.now(UTC))
+        return JSONResponse(found._asdict())
 
     async def evaluations(request: Request) -> Response:
         now = datetime.now(UTC)

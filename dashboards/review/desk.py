@@ -14,6 +14,7 @@ import msgspec
 from collector.candidates import CandidateEvent, parse_action
 from collector.config import ReviewConfig
 from collector.errors import Conflict, MalformedPayload, UsageError
+from collector.labels import Accepted
 from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
@@ -204,8 +205,8 @@ class Desk:
         del plain["telemetry"]
         return plain
 
-    async def accept_labels(self, items: Sequence[Any], at: datetime) -> int:
-        """Store labels of people, durably; return how many.
+    async def accept_labels(self, items: Sequence[Any], at: datetime) -> Accepted:
+        """Store labels of people, durably.
 
         An item may say what it replaces, `seen`: `labelled_at` of that person's label as it was
         shown, null for none.
@@ -215,7 +216,8 @@ class Desk:
             Conflict: nothing was stored; the same person labelled it in another place meanwhile.
         """
         async with self._writing:
-            asked = {str(i["trace_id"]) for i in items if isinstance(i, Mapping) and "seen" in i}
+            seen = (item for item in items if isinstance(item, Mapping) and "seen" in item)
+            asked = {str(item.get("trace_id")) for item in seen}
             if asked:
                 found = await self.reports.store.rows("labels_of", {"trace_ids": sorted(asked)})
                 held = {(one["trace_id"], one["claim"], one["labeller"]): one for one in found}

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from collector.candidates import EVENT_KINDS
-from collector.labels import ANSWER_LABELS, CAUSES, CLAIM_VERDICTS
+from collector.labels import ANSWER_LABELS, CAUSES, CLAIM_VERDICTS, MIN_PROBABILITY
 from dashboards.candidate_states import FRESH
 from dashboards.review.week import STATES
 
@@ -136,7 +136,7 @@ _PATHS: dict[str, Schema] = {
     "labels": _post(
         "Label claims and answers, or take labels back",
         {"oneOf": [_ref("Label"), _list(_ref("Label"))]},
-        _STORED,
+        _object({"stored": _COUNT, "unlisted": _COUNT}),
     ),
     "drafts/{trace_id}": _get(
         "The golden row that a request would make, and where its candidate stands",
@@ -229,7 +229,7 @@ _SCHEMAS: dict[str, Schema] = {
             "default": True,
             "description": "chosen by chance; others stay out of the calibration",
         },
-        probability={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        probability={"type": "number", "minimum": MIN_PROBABILITY, "maximum": 1},
         seen={
             "type": ["string", "null"],
             "description": "labelled_at of the label it replaces, null for none; "

@@ -124,7 +124,7 @@ async def test_trust_follows_from_enough_labels_and_reaches_the_estimates(
     for _ in range(12):
         trace_id = await judge(store, reports, verdicts)
         items += [label(trace_id, f"claim {i}", verdict) for i, verdict in enumerate(verdicts)]
-    assert await reports.accept_labels(items, AT) == 60
+    assert await reports.accept_labels(items, AT) == (60, 0)
     found = await reports.estimates(DAY)
     assert found["judge"]["trust"] == "trusted"
     assert found["total"]["judge_trust"] == "trusted"
@@ -195,6 +195,37 @@ async def test_one_bad_label_stores_none(store: ClickHouseStore, reports: Report
     assert (await reports.calibration())["labels"] == 0
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"probability": 5e-324}, "probability must be at least 1e-09"),
+        ({"labelled_at": "9999-01-01T00:00:00Z"}, "labelled_at must not lie in the future"),
+        ({"labelled_at": "0001-01-01T00:00:00+14:00"}, "labelled_at must not lie in the future"),
+        ({"labeller": "a" * 201}, "labeller is longer"),
+        ({"verdict": "NOT_FOUND"}, "verdict is another than in label 1"),
+    ],
+)
+async def test_what_would_spoil_the_calibration_is_refused(
+    reports: Reports, more: dict[str, Any], problem: str
+) -> None:
+    good = label("0" * 32, "claim 0", "SUPPORTED")
+    with pytest.raises(MalformedPayload, match=f"label 2: {problem}"):
+        await reports.accept_labels([good, good | more], AT)
+
+
+async def test_labels_cannot_say_themselves_what_the_judge_said(reports: Reports) -> None:
+    """Else sixty made-up claims would make any judge a trusted one."""
+    verdicts = ("SUPPORTED", "NOT_FOUND")
+    made_up = [
+        label("0" * 32, f"{verdict} {i}", verdict, machine_verdict=verdict)
+        for verdict in verdicts
+        for i in range(30)
+    ]
+    marked = [item | {"fingerprint": reports.fingerprint} for item in made_up]
+    assert await reports.accept_labels(marked, AT) == (60, 60)
+    assert (await reports.calibration())["labels"] == 0
+
+
 async def test_the_api_takes_labels_from_programs_only(
     store: ClickHouseStore, reports: Reports
 ) -> None:
@@ -203,9 +234,14 @@ async def test_the_api_takes_labels_from_programs_only(
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         good = label(trace_id, "claim 0", "SUPPORTED")
-        assert (await client.post("/api/labels", json=[good])).json() == {"stored": 1}
+        assert (await client.post("/api/labels", json=[good])).json() == {
+            "stored": 1,
+            "unlisted": 0,
+        }
         form = await client.post("/api/labels", data={"a": "b"})
         assert (form.status_code, form.json()["error"][:12]) == (415, "content-type")
+        nameless = await client.post("/api/labels", json={"verdict": "SUPPORTED", "seen": None})
+        assert nameless.status_code == 400
         bad = await client.post("/api/labels", json={**good, "verdict": "so-so"})
         assert bad.status_code == 400
         assert "label 1: verdict" in bad.json()["error"]

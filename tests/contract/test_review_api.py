@@ -124,7 +124,7 @@ async def test_what_the_reviewer_has_not_labelled_is_hidden_when_blind(
 
 async def test_a_label_that_replaces_an_unseen_one_is_refused(client: httpx.AsyncClient) -> None:
     item = {"trace_id": trace(1), "labeller": "Ada", "verdict": "wrong", "seen": None}
-    assert (await client.post("/api/labels", json=item)).json() == {"stored": 1}
+    assert (await client.post("/api/labels", json=item)).json() == {"stored": 1, "unlisted": 0}
     again = await client.post("/api/labels", json={**item, "verdict": "correct"})
     assert again.status_code == 409
     assert again.json()["error"].startswith("Ada labelled this in another window")

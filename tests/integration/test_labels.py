@@ -64,11 +64,17 @@ def groundwatch(data_dir: Path, *command: str) -> str:
 
 
 def fill_in(lines: str, path: Path, count: int) -> None:
-    """Label the first claims as a person would who always agrees with the judge."""
+    """Label the first claims as a person would who always agrees with the judge.
+
+    The file is saved as spreadsheets and some editors do: marked as UTF-8, lines ended for
+    Windows. A note holds a line separator, as copied from a web page.
+    """
     claims = [json.loads(line) for line in lines.splitlines()]
     for claim in claims[:count]:
-        claim |= {"verdict": claim["claim"].removeprefix("claim "), "labeller": "ada"}
-    path.write_text("\n".join(json.dumps(claim) for claim in claims))
+        verdict = claim["claim"].removeprefix("claim ")
+        claim |= {"verdict": verdict, "labeller": "ada", "note": "as said\u2028on the page"}
+    text = "\r\n".join(json.dumps(claim, ensure_ascii=False) for claim in claims)
+    path.write_bytes(text.encode("utf-8-sig"))
 
 
 def test_a_judge_becomes_trusted_by_labels(tmp_path: Path) -> None:
@@ -80,6 +86,13 @@ def test_a_judge_becomes_trusted_by_labels(tmp_path: Path) -> None:
     sample = groundwatch(agent.data_dir, "labels", "sample", "--limit", "60")
     fill_in(sample, labels, 12)
     assert groundwatch(agent.data_dir, "labels", "import", str(labels)) == "12 labels stored\n"
+    other = {"trace_id": "0" * 32, "claim": "another", "verdict": "SUPPORTED", "labeller": "ada"}
+    (tmp_path / "other.jsonl").write_text(json.dumps(other))
+    said = groundwatch(agent.data_dir, "labels", "import", str(tmp_path / "other.jsonl"))
+    assert said.splitlines() == [
+        "1 labels stored",
+        "of these do not count, as this judge has not listed the claim: 1",
+    ]
     assert "12 claims labelled, 50 needed" in groundwatch(agent.data_dir, "calibration")
 
     with agent:
