@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from collector.errors import UsageError
 from collector.model import FAITHFULNESS
 from collector.options import (
     ConfigOption,
@@ -22,6 +24,8 @@ from collector.options import (
     to_read,
     window_of,
 )
+
+_SHORTEST_PASSWORD = 10
 
 review_app = typer.Typer(help="The weekly review of the worst conversations.", no_args_is_help=True)
 
@@ -116,3 +120,17 @@ def review_report(
         print_json(report["conversations"])
     else:
         print(render(report, output.value))
+
+
+@review_app.command("password", epilog="Example: groundwatch review password")
+def review_password() -> None:
+    """Ask for a password and print its hash, to be put under review.users."""
+    from dashboards.review.login import password_hash
+
+    if sys.stdin.isatty():
+        given = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        given = sys.stdin.readline().rstrip("\r\n")
+    if len(given) < _SHORTEST_PASSWORD:
+        raise UsageError([f"password: must have at least {_SHORTEST_PASSWORD} characters"])
+    print(password_hash(given))

@@ -34,6 +34,8 @@ class HttpServer:
                 access_log=False,
                 log_config=None,
                 lifespan="off",
+                # What a proxy says of its clients is believed where that is configured only.
+                proxy_headers=False,
                 timeout_graceful_shutdown=1,
                 timeout_keep_alive=75,
             )

@@ -125,6 +125,24 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
                 f"{part}.kafka.security.sasl_password_env: the environment variable "
                 f"{password_env} is not set"
             )
+    review = section(raw, "review")
+    handover = section(review, "handover")
+    for path, name, key in (
+        ("review.session_key_env", "review_session_key", review.get("session_key_env")),
+        ("review.api_token_env", "review_api_token", review.get("api_token_env")),
+        ("review.handover.webhook_url_env", "webhook_url", handover.get("webhook_url_env")),
+        (
+            "review.handover.mail.password_env",
+            "mail_password",
+            section(handover, "mail").get("password_env"),
+        ),
+    ):
+        if key is None:
+            continue
+        if value := environ.get(str(key)):
+            found[name] = SecretStr(value)
+        else:
+            problems.append(f"{path}: the environment variable {key} is not set")
     return Secrets(**found, judge_keys=judge_keys)
 
 

@@ -97,6 +97,10 @@ class Secrets(Section):
     store_password: SecretStr | None = None
     kafka_journal_password: SecretStr | None = None
     kafka_source_password: SecretStr | None = None
+    review_session_key: SecretStr | None = None
+    review_api_token: SecretStr | None = None
+    webhook_url: SecretStr | None = None
+    mail_password: SecretStr | None = None
 
 
 class Resolved(Section):

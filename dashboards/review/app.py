@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,6 +21,8 @@ from collector.errors import Conflict, DependencyError, MalformedPayload, UsageE
 from dashboards.reports import Reports
 from dashboards.review.api import api_routes
 from dashboards.review.desk import Desk
+from dashboards.review.entrance import entrance_routes, turned_away
+from dashboards.review.login import Door
 from dashboards.review.pages import error_page, page_routes
 
 _DEFAULTS = ReviewConfig()
@@ -29,6 +34,7 @@ def build_review(
     allowed_hosts: list[str],
     agent_id: str = "",
     config: ReviewConfig = _DEFAULTS,
+    door: Door | None = None,
 ) -> Starlette:
     """Build the web app.
 
@@ -38,8 +44,12 @@ def build_review(
         allowed_hosts: Host headers that are answered, against DNS rebinding.
         agent_id: by which commands know that this is the agent they look for.
         config: of the review page.
+        door: who may enter; by default one as configured, without any token.
     """
     desk = Desk(reports, config)
+    entry = door or Door(config)
+    public = urlsplit(config.public_url or "")
+    hosts = [*allowed_hosts, *([public.hostname] if public.hostname else [])]
 
     async def healthz(_: Request) -> Response:
         loops = stalled()
@@ -52,13 +62,19 @@ def build_review(
 
     return Starlette(
         routes=[
+            *entrance_routes(entry, secure=public.scheme == "https"),
             *page_routes(desk),
             *api_routes(desk),
             Mount("/static", StaticFiles(packages=[("dashboards.review", "static")])),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts)],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
+            Middleware(
+                AuthenticationMiddleware, backend=entry, on_error=partial(turned_away, entry)
+            ),
+        ],
         exception_handlers={
             HTTPException: _refused,
             MalformedPayload: _unusable,

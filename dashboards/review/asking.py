@@ -6,15 +6,18 @@ import json
 import re
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from collector.config.review import MAX_NAME_CHARACTERS
 from collector.plain import plain
 from dashboards.windows import Window, chosen, default_span
 
 WINDOW = ("since", "until", "week")
+_SIGNATURES = ("labeller", "actor")
+"""Fields in which people say who they are."""
 _MAX_LIMIT = 500
 _SMALL = re.compile("[0-9]{1,9}")
 _MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -73,20 +76,50 @@ async def json_body(request: Request) -> Any:
     """Decode a body that no other web page can have sent: a form cannot claim to be JSON.
 
     Raises:
-        HTTPException: 415 or 413 or 400, and 403 for what another web page sent.
+        HTTPException: 415 or 413 or 400, and 403 for what another web page sent, or what somebody
+            who is logged in signs with another name.
     """
     refuse_other_pages(request)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "content-type: must be application/json")
+    body = await body_of(request, _MAX_BODY_BYTES)
+    try:
+        found = json.loads(body)
+    except ValueError as err:
+        raise HTTPException(400, "the body is not JSON") from err
+    _refuse_other_names(request, found)
+    return found
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        HTTPException: 413, it has more bytes than `most`.
+    """
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > _MAX_BODY_BYTES:
-            raise HTTPException(413, f"at most {_MAX_BODY_BYTES} bytes; send less at once")
-    try:
-        return json.loads(body)
-    except ValueError as err:
-        raise HTTPException(400, "the body is not JSON") from err
+        if len(body) > most:
+            raise HTTPException(413, f"at most {most} bytes; send less at once")
+    return body
+
+
+def _refuse_other_names(request: Request, found: Any) -> None:
+    if not request.user.is_authenticated:
+        return
+    own = request.user.display_name
+    for item in found if isinstance(found, list) else [found]:
+        for field in _SIGNATURES:
+            if isinstance(item, dict) and item.get(field, own) != own:
+                raise HTTPException(403, f"{field}: you are logged in as {own}; sign with that")
+
+
+def reviewer_of(request: Request) -> str:
+    """Return who reviews: by login, else as they say; "" if they do not."""
+    if request.user.is_authenticated:
+        return str(request.user.display_name)
+    return unquote(request.cookies.get("reviewer", ""))[:MAX_NAME_CHARACTERS].strip()
 
 
 async def json_array(request: Request) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from collector.labels import ANSWER_LABELS, CAUSES, CLAIM_VERDICTS
 from dashboards.review.api import LIST_OPTIONS, list_options
-from dashboards.review.asking import options_of, query_of, window_of
+from dashboards.review.asking import options_of, query_of, reviewer_of, window_of
 from dashboards.review.desk import Desk
 from dashboards.review.render import environment
 from dashboards.review.week import STATES
@@ -31,7 +31,6 @@ HEADERS = {
 }
 _LIST = ("segment", "limit", "q", "state")
 _WEEKS_OFFERED = 9
-_LONGEST_NAME = 60
 
 
 def page_routes(desk: Desk) -> list[Route]:
@@ -45,7 +44,7 @@ def page_routes(desk: Desk) -> list[Route]:
         query = query_of(request, _LIST)
         found = await desk.week(window, **options, key=query)
         ready = sum(one.state == "accepted" for one in await desk.reviewed())
-        return _page(
+        return page(
             request,
             "week.html.j2",
             week=found,
@@ -64,14 +63,14 @@ def page_routes(desk: Desk) -> list[Route]:
         name, query = request.path_params["name"], query_of(request, _LIST)
         found = await desk.conversation(
             name,
-            reviewer=_reviewer(request),
+            reviewer=reviewer_of(request),
             focus=given.get("turn", ""),
             blind=given.get("blind") == "1",
         )
         if found is None:
             raise HTTPException(404, "This conversation is not stored, or no longer.")
         order = await desk.neighbours(query, window, **list_options(given))
-        return _page(
+        return page(
             request,
             "conversation.html.j2",
             conversation=found,
@@ -86,10 +85,10 @@ def page_routes(desk: Desk) -> list[Route]:
     async def sample(request: Request) -> Response:
         window = window_of(request, "review")
         given = options_of(request, {*LIST_OPTIONS, "blind"}, "the page")
-        return _page(
+        return page(
             request,
             "sample.html.j2",
-            claims=await desk.sample(window, given.get("segment", ""), _reviewer(request)),
+            claims=await desk.sample(window, given.get("segment", ""), reviewer_of(request)),
             query=query_of(request, _LIST),
             verdicts=CLAIM_VERDICTS,
         )
@@ -99,7 +98,7 @@ def page_routes(desk: Desk) -> list[Route]:
         found = await desk.draft(request.path_params["trace_id"])
         if found is None:
             raise HTTPException(404, "This request is not stored, or holds no question.")
-        return _page(
+        return page(
             request,
             "promote.html.j2",
             draft=found,
@@ -118,16 +117,18 @@ def page_routes(desk: Desk) -> list[Route]:
 
 def error_page(request: Request, status: int, message: str) -> Response:
     """Return an error as a person reads it."""
-    return _page(request, "error.html.j2", status=status, code=status, message=message)
+    return page(request, "error.html.j2", status=status, code=status, message=message)
 
 
-def _page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    """Return a page of a template, with what all pages show."""
     text = (
         environment()
         .get_template(template)
         .render(
             **values,
-            reviewer=_reviewer(request),
+            reviewer=reviewer_of(request),
+            login=_login(request),
             blind=request.query_params.get("blind") == "1",
             link=_link,
         )
@@ -135,8 +136,9 @@ def _page(request: Request, template: str, *, status: int = 200, **values: Any) 
     return HTMLResponse(text, status, headers=HEADERS)
 
 
-def _reviewer(request: Request) -> str:
-    return unquote(request.cookies.get("reviewer", ""))[:_LONGEST_NAME].strip()
+def _login(request: Request) -> str:
+    """Return how somebody is logged in: `session`, which ends here, `proxy`, or ""."""
+    return next(iter(request.auth.scopes), "") if request.user.is_authenticated else ""
 
 
 def _link(kind: str, name: str, query: str = "", **more: str) -> str:

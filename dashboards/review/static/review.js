@@ -8,18 +8,22 @@ const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 const who = $("#reviewer");
 
-who.form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  who.blur();
-});
-who.addEventListener("change", () => {
-  const name = encodeURIComponent(who.value.trim());
-  document.cookie = `reviewer=${name}; path=/; max-age=31536000; samesite=strict`;
-  refresh();
-});
+const loggedIn = who?.dataset.name; // else the name is typed in
+
+if (who && !loggedIn) {
+  who.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    who.blur();
+  });
+  who.addEventListener("change", () => {
+    const name = encodeURIComponent(who.value.trim());
+    document.cookie = `reviewer=${name}; path=/; max-age=31536000; samesite=strict`;
+    refresh();
+  });
+}
 
 function reviewer() {
-  const name = who.value.trim();
+  const name = loggedIn ?? who.value.trim();
   if (!name) {
     who.focus();
     throw new Error("Say who you are first: your name goes with what you decide.");
@@ -50,6 +54,8 @@ function button(text, act) {
 
 // --- The server --------------------------------------------------------------------------
 
+const LOGGED_OUT = "You are logged out. Log in again in another tab, then go on here: nothing is lost.";
+
 async function send(path, body) {
   const answer = await fetch(path, {
     method: "POST",
@@ -62,6 +68,7 @@ async function send(path, body) {
 async function read(answer) {
   const found = await answer.json();
   if (answer.ok) return found;
+  if (answer.status === 401) throw new Error(LOGGED_OUT);
   throw Object.assign(new Error(found.error), { status: answer.status });
 }
 
@@ -71,7 +78,9 @@ const shown = new Map(); // what the server last sent of each part
 
 // Put in the parts of the page that changed; what is being typed, open or focused stays.
 async function refresh() {
-  const text = await (await fetch(location.href)).text();
+  const answer = await fetch(location.href);
+  if (answer.redirected) throw new Error(LOGGED_OUT);
+  const text = await answer.text();
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const focused = document.activeElement?.id;
   for (const old of $$("[data-part]")) {

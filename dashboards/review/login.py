@@ -1,0 +1,232 @@
+"""Who may enter the review: people by password or through a proxy, programs by token.
+
+Whoever is logged in is `request.user`, and signs with that name alone. A program with a token says
+whose word it hands on, and so does anybody on this machine where there is no login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+import structlog
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from starlette.authentication import (
+    AuthCredentials,
+    AuthenticationBackend,
+    AuthenticationError,
+    SimpleUser,
+)
+from starlette.requests import HTTPConnection
+
+from collector.config import ReviewConfig
+from collector.config.review import MAX_NAME_CHARACTERS
+from collector.plain import plain
+
+COOKIE = "groundwatch_session"
+SESSION_SECONDS = 12 * 3600
+_OPEN = ("/login", "/healthz", "/readyz")
+_WRONG_A_MINUTE = 5
+_MOST_REMEMBERED = 10_000
+_KEY_BYTES = 32
+
+log = structlog.get_logger()
+
+
+class TooManyTries(Exception):
+    """Somebody guesses; `seconds` have to pass."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"too many wrong passwords; wait {seconds} s")
+        self.seconds = seconds
+
+
+class Door(AuthenticationBackend):
+    """Lets in whoever may see the review.
+
+    Args:
+        config: of the review page.
+        tokens: of programs.
+        session_key: signs sessions; whoever knows it can make some.
+        local_hosts: Host headers that mean this machine, where there is no login; ["*"] for all.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        config: ReviewConfig,
+        tokens: Sequence[str] = (),
+        session_key: str = "",
+        local_hosts: Sequence[str] = ("*",),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._tokens = tokens
+        self._sessions = URLSafeTimedSerializer(
+            session_key or secrets.token_hex(_KEY_BYTES), salt="groundwatch review session"
+        )
+        self._local_hosts = local_hosts
+        self._hashes = {name: kept.get_secret_value() for name, kept in config.users.items()}
+        self._guesses = _Guesses(clock)
+        # Each check takes 64 MiB for a moment: one at a time, however many ask.
+        self._checking = asyncio.Lock()
+
+    @property
+    def has_passwords(self) -> bool:
+        """Whether somebody can log in here."""
+        return bool(self._hashes)
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
+        """Return who asks, or None for those without a name of their own who may enter.
+
+        Raises:
+            AuthenticationError: they may not; says the cure.
+        """
+        if name := self._named_by_proxy(conn):
+            return AuthCredentials(["proxy"]), SimpleUser(name)
+        if name := self._in_session(conn):
+            return AuthCredentials(["session"]), SimpleUser(name)
+        path = conn.scope["path"]
+        if path in _OPEN or path.startswith("/static/") or self._has_token(conn):
+            return None
+        if self._hashes:
+            raise AuthenticationError(
+                "log in at /login; a program sends its token as `Authorization: Bearer TOKEN`"
+            )
+        if self._config.proxy_header:
+            raise AuthenticationError(
+                "nobody says who you are; open this page through the proxy that logs you in"
+            )
+        if self._is_local(conn):
+            return None
+        raise AuthenticationError(
+            "there is no login yet, so only this machine itself is answered; "
+            "set review.users or review.proxy_header in the configuration"
+        )
+
+    def _named_by_proxy(self, conn: HTTPConnection) -> str:
+        header, peer = self._config.proxy_header, _peer(conn)
+        if header is None or peer is None:
+            return ""
+        given = conn.headers.getlist(header)
+        if len(given) != 1 or not any(peer in net for net in self._config.trusted_proxies):
+            return ""  # two values: one of them may be the visitor's own
+        name = given[0].encode("latin-1").decode("utf-8", "replace")
+        return plain(name).strip()[:MAX_NAME_CHARACTERS].strip()
+
+    def _in_session(self, conn: HTTPConnection) -> str:
+        """Return the name in the session, if it is valid: no longer after a new password."""
+        try:
+            name, mark = self._sessions.loads(conn.cookies.get(COOKIE, ""), SESSION_SECONDS)
+        except (BadSignature, TypeError, ValueError):
+            return ""
+        known = self._hashes.get(name)
+        return name if known is not None and hmac.compare_digest(mark, _mark(known)) else ""
+
+    def _has_token(self, conn: HTTPConnection) -> bool:
+        scheme, _, given = conn.headers.get("authorization", "").strip().partition(" ")
+        given = given.strip()
+        return scheme.lower() == "bearer" and any(
+            hmac.compare_digest(given.encode(), token.encode()) for token in self._tokens
+        )
+
+    def _is_local(self, conn: HTTPConnection) -> bool:
+        """Whether this machine asks, and no page of another site that says it is this machine."""
+        peer = _peer(conn)
+        host = conn.headers.get("host", "").rpartition(":")[0] or conn.headers.get("host", "")
+        named = "*" in self._local_hosts or host in self._local_hosts
+        return peer is not None and peer.is_loopback and named
+
+    async def session(self, name: str, password: str, address: str) -> str | None:
+        """Return a session for a name with the right password, None for a wrong one.
+
+        Raises:
+            TooManyTries: somebody at this address guesses.
+        """
+        known = self._hashes.get(name)
+        # Of names that there are not, all guesses count as one; they take as long as any other.
+        kept = known or next(iter(self._hashes.values()), "")
+        key = (address, name if known else "")
+        async with self._checking:
+            if seconds := self._guesses.wait_seconds(key):
+                raise TooManyTries(seconds)
+            right = await asyncio.to_thread(_fits, kept, password)
+            if known is None or not right:
+                self._guesses.note(key)
+                log.warning("login_refused", address=address)
+                return None
+        return self._sessions.dumps([name, _mark(known)])
+
+
+class _Guesses:
+    """Wrong passwords of the last minute, by who tried."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._at: OrderedDict[tuple[str, str], list[float]] = OrderedDict()
+
+    def wait_seconds(self, key: tuple[str, str]) -> int:
+        """Return after how many seconds they may try again; 0 for at once."""
+        recent = self._recent(key)
+        return 0 if len(recent) < _WRONG_A_MINUTE else int(recent[0] + 60 - self._clock()) + 1
+
+    def note(self, key: tuple[str, str]) -> None:
+        """Remember that they were wrong."""
+        self._at[key] = [*self._recent(key), self._clock()]
+        self._at.move_to_end(key)
+        while len(self._at) > _MOST_REMEMBERED:
+            self._at.popitem(last=False)
+
+    def _recent(self, key: tuple[str, str]) -> list[float]:
+        return [at for at in self._at.get(key, ()) if at > self._clock() - 60]
+
+
+def password_hash(password: str) -> str:
+    """Return the hash to put under `review.users` (Argon2id)."""
+    return PasswordHasher().hash(password)
+
+
+def kept_key(path: Path) -> str:
+    """Return the key in a file; one is made where there is none, for its owner only.
+
+    Raises:
+        OSError: it can be neither read nor made.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    key = secrets.token_hex(_KEY_BYTES)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key)
+    return key
+
+
+def _fits(kept: str, password: str) -> bool:
+    try:
+        return PasswordHasher().verify(kept, password)
+    except (Argon2Error, InvalidHashError):
+        return False
+
+
+def _mark(kept: str) -> str:
+    """Return what changes with the password, and tells nothing of it."""
+    return hashlib.sha256(kept.encode()).hexdigest()[:16]
+
+
+def _peer(conn: HTTPConnection) -> IPv4Address | IPv6Address | None:
+    try:
+        peer = ip_address(conn.client.host if conn.client else "")
+    except ValueError:
+        return None
+    return (peer.ipv4_mapped or peer) if isinstance(peer, IPv6Address) else peer
