@@ -56,7 +56,8 @@ from collector.plain import plain_json
 from collector.telemetry import configure_logging
 
 if TYPE_CHECKING:
-    from collector.app import Agent, Urls
+    from collector.agent.listening import Urls
+    from collector.agent.running import Agent
 
 app = typer.Typer(
     name="groundwatch",
@@ -125,7 +126,7 @@ def demo(
 @app.command(epilog="Example: groundwatch run -c groundwatch.yaml")
 def run(config: ConfigOption = None) -> None:
     """Run the agent until it is told to stop."""
-    from collector.app import running
+    from collector.agent.running import running
 
     resolved = load(config)
     configure_logging(resolved.config.log_level)
@@ -152,7 +153,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option(help="Only say what would be applied.")] = False,
 ) -> None:
     """Bring the store's tables up to date."""
-    from collector.app import migrate_store
+    from collector.agent.opening import migrate_store
 
     resolved = load(config, need_secrets=False)
     applied = run_async(migrate_store(resolved.config, dry_run=dry_run))

@@ -32,7 +32,8 @@ from tenacity import (
 )
 
 from collector import otlp
-from collector.app import announcement, open_store, reports_of
+from collector.agent.listening import announcement
+from collector.agent.opening import open_store, reports_of
 from collector.config import Resolved
 from collector.errors import Conflict, MalformedPayload, TransientDependencyError, UsageError
 from collector.labels import Accepted

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from playwright.async_api import Browser, Page, async_playwright
 
-from collector.app import running
+from collector.agent.running import running
 from collector.config import Config, ListenConfig, Resolved, ReviewConfig, Secrets
 
 _DESK: Any = {"viewport": {"width": 1120, "height": 860}}

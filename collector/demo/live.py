@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
-from collector.app import Agent, running
+from collector.agent.running import Agent, running
 from collector.config import AlertsConfig, AssemblerConfig, Config, ListenConfig, Resolved, Secrets
 from collector.demo import incident as bad_release
 from collector.demo.assistant import Assistant

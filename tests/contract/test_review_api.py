@@ -13,7 +13,7 @@ from jsonschema.validators import Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
-from collector.app import reports_of
+from collector.agent.opening import reports_of
 from collector.config import Config, Resolved, ReviewConfig, Secrets
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
