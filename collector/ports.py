@@ -15,6 +15,7 @@ TELEMETRY = "telemetry"
 SIGNALS = "signals"
 JUDGE = "judge"
 CONVERSATIONS = "conversations"
+DEAD_LETTERS = "dead-letters"
 
 EntryKind = Literal[
     "otlp_traces", "otlp_logs", "signals", "judge_task", "conversation", "trace", "complaint"

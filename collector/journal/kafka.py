@@ -28,6 +28,7 @@ from collector.kafka.consumer import KafkaConsumer
 from collector.otlp import split_by_trace
 from collector.ports import (
     CONVERSATIONS,
+    DEAD_LETTERS,
     JUDGE,
     SIGNALS,
     TELEMETRY,
@@ -44,6 +45,7 @@ TOPICS = (TELEMETRY, SIGNALS, JUDGE, CONVERSATIONS)
 PENDING_BYTES = 128 * 1024 * 1024
 """Bodies held in memory until the brokers have them; beyond that senders are told to wait."""
 
+_DEAD_LETTER_BYTES = 256 * 1024 * 1024
 _CLOSE_SECONDS = 5.0
 
 
@@ -100,15 +102,24 @@ class KafkaJournal:
             DependencyError: the brokers cannot be reached, or say no.
         """
         brokers = Brokers(config.brokers, config.security, password)
+        settings = {
+            "retention.ms": str(round(config.retention_hours * 3_600_000)),
+            "max.message.bytes": str(max_body_bytes + ENVELOPE_BYTES),
+        }
         await asyncio.to_thread(
             brokers.make_topics,
             [config.topic_prefix + topic for topic in TOPICS],
             partitions=config.partitions,
             replication=config.replication,
-            settings={
-                "retention.ms": str(round(config.retention_hours * 3_600_000)),
-                "max.message.bytes": str(max_body_bytes + ENVELOPE_BYTES),
-            },
+            settings=settings,
+        )
+        await asyncio.to_thread(
+            brokers.make_topics,
+            [config.topic_prefix + DEAD_LETTERS],
+            partitions=1,  # so that they are in order
+            replication=config.replication,
+            settings=settings
+            | {"cleanup.policy": "compact,delete", "retention.bytes": str(_DEAD_LETTER_BYTES)},
         )
         return cls(brokers, config, max_body_bytes, metrics, clock or SystemClock())
 

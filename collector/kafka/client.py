@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -23,6 +23,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
+from kafka.structs import TopicPartition
 from pydantic import SecretStr
 
 from collector.config import KafkaSecurityConfig
@@ -143,6 +144,39 @@ class Brokers:
         except KafkaError as err:
             raise self.explain(err) from err
         return consumer
+
+    def all_in(self, topic: str) -> Iterator[Any]:
+        """Yield the messages that a topic holds now, oldest first; none where it is missing.
+
+        Raises:
+            DependencyError: see `explain`.
+        """
+        try:
+            consumer = KafkaConsumer(
+                **self._common,
+                metrics_enabled=False,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                fetch_max_bytes=FETCH_BYTES,
+                receive_message_max_bytes=4 * FETCH_BYTES,
+                allow_auto_create_topics=False,
+            )
+        except KafkaError as err:
+            raise self.explain(err) from err
+        try:
+            numbers = consumer.partitions_for_topic(topic) or ()
+            ends = consumer.end_offsets([TopicPartition(topic, number) for number in numbers])
+            consumer.assign(list(ends))
+            while any(consumer.position(one) < end for one, end in ends.items()):
+                polled = consumer.poll(_REQUEST_MS)
+                if not polled:
+                    raise TransientDependencyError(f"kafka at {self.addresses}: no answer in time")
+                for messages in polled.values():
+                    yield from messages
+        except KafkaError as err:
+            raise self.explain(err) from err
+        finally:
+            consumer.close()
 
     def topics(self) -> set[str]:
         """Return the names of the topics there are.
