@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from argon2 import PasswordHasher
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -125,6 +126,15 @@ def test_agent_and_grafana_find_the_database(services: dict[str, Any], config: C
     clickhouse = sources["groundwatch-clickhouse"]["jsonData"]
     assert (clickhouse["host"], clickhouse["port"]) == (url.hostname, url.port)
     assert (clickhouse["username"], clickhouse["defaultDatabase"]) == (url.username, url.path[1:])
+
+
+def test_the_reviewer_gets_in_with_the_name_and_password_that_are_told(config: Config) -> None:
+    told = (EXAMPLES / "compose.yaml").read_text().replace("\n# ", " ")
+    login = re.search(r"(http://[\d.:]+) \((\w+), (\w+)\)", told)
+    assert login is not None
+    assert login[1] == config.review.public_url
+    kept = config.review.users[login[2]].get_secret_value()
+    assert PasswordHasher().verify(kept, login[3])
 
 
 def test_images_have_a_version_and_that_of_the_collector_is_the_one_tried(
