@@ -26,6 +26,8 @@ class EvalRun(msgspec.Struct, frozen=True, kw_only=True):
         k: of recall@k and precision@k.
         segment_by: key of the golden rows by which the report is cut.
         fingerprint: of the judge; "" where none was used.
+        revision: of the git repository it was begun in, `-dirty` where that was changed; None
+            outside of one.
     """
 
     run_id: str
@@ -37,6 +39,7 @@ class EvalRun(msgspec.Struct, frozen=True, kw_only=True):
     k: int
     segment_by: str
     fingerprint: str
+    revision: str | None = None
 
 
 class EvalRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,19 @@ _OLD = typer.Argument(help="Run of the version in use: its name, or its folder."
 _NEW = typer.Argument(help="Run of the version that is to replace it.")
 
 
+class _RunFormat(StrEnum):
+    md = "md"
+    html = "html"
+    junit = "junit"
+    json = "json"
+
+
+class _GateFormat(StrEnum):
+    md = "md"
+    junit = "junit"
+    json = "json"
+
+
 class _Tier(StrEnum):
     retrieval = "retrieval"
     full = "full"
@@ -37,6 +50,9 @@ class _Tier(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command("eval", epilog=f"Example: groundwatch eval golden.yaml --target {_EXAMPLE}")(_eval)
+    app.command("evaluations", epilog="Example: groundwatch evaluations nightly --format html")(
+        _runs
+    )
     app.command("compare", epilog="Example: groundwatch compare before after --json")(_compare)
     app.command("gate", epilog="Example: groundwatch gate before after")(_gate)
 
@@ -132,6 +148,47 @@ def _place(target: str | None, results: Path | None, stored: str | None) -> str:
     return address
 
 
+def _runs(
+    run: Annotated[str | None, typer.Argument(help="Show this one: name, or folder.")] = None,
+    shape: Annotated[
+        _RunFormat | None, typer.Option("--format", help="Print its report as a file.")
+    ] = None,
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs that eval made, oldest first, or show the report on one of them."""
+    from collector.evaluation import printed
+    from collector.evaluation.documents import render_run
+    from collector.evaluation.folder import finished
+    from collector.evaluation.kept import kept_runs
+    from collector.evaluation.report import summary
+    from collector.evaluation.session import place_of, runs_folder
+
+    resolved = load(config, need_secrets=False)
+    as_json = as_json or shape is _RunFormat.json
+    if run is None:
+        if shape not in (None, _RunFormat.json):
+            raise UsageError(["--format: name the run whose report is wanted"])
+        kept = kept_runs(runs_folder(resolved))
+        if as_json:
+            print_json(msgspec.to_builtins(kept))
+        elif kept:
+            printed.runs(kept, Console())
+        else:
+            print(f"no run in {runs_folder(resolved)}; `groundwatch eval` makes one")
+        return
+    found = finished(place_of(resolved, run))
+    rows = list(found.rows.values())
+    report = summary(found.run, rows)
+    if as_json:
+        print_json(report)
+    elif shape is not None:
+        print(render_run(report, rows, shape.value), end="")
+    else:
+        printed.report(report, Console())
+
+
 def _compare(
     old: Annotated[str, _OLD],
     new: Annotated[str, _NEW],
@@ -154,19 +211,26 @@ def _compare(
 def _gate(
     old: Annotated[str, _OLD],
     new: Annotated[str, _NEW],
+    shape: Annotated[
+        _GateFormat | None,
+        typer.Option("--format", help="md for the summary of a CI job, junit for its tests."),
+    ] = None,
     config: ConfigOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a version may be released: exit code 0 if it may, 1 with reasons if not."""
     from collector.evaluation import printed
+    from collector.evaluation.documents import render_decision
     from collector.evaluation.gate import decide
     from collector.evaluation.session import two_runs
 
     resolved = load(config, need_secrets=False)
     decision = decide(*two_runs(resolved, old, new), resolved.config.evaluation.gate)
-    if as_json:
+    if as_json or shape is _GateFormat.json:
         print_json({"passed": decision.passed, **msgspec.to_builtins(decision)})
+    elif shape is not None:
+        print(render_decision(decision, shape.value), end="")
     else:
         printed.decision(decision, Console())
     if not decision.passed:

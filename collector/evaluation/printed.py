@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from collector.evaluation.catalogue import full_name
 from collector.evaluation.compare import Compared, Comparison
 from collector.evaluation.gate import Decision
+from collector.evaluation.kept import KeptRun
 from collector.plain import plain
 
 Data = Mapping[str, Any]
@@ -24,8 +26,8 @@ def report(found: Data, console: Console) -> None:
     for name, one in whole["measures"].items():
         table.add_row(
             name,
-            _value(one["mean"]),
-            _interval(one["low"], one["high"]),
+            value(one["mean"]),
+            interval(one["low"], one["high"]),
             str(one["n"]),
             str(sum(one["undefined"].values()) or ""),
             str(sum(one["failed"].values()) or ""),
@@ -37,7 +39,7 @@ def report(found: Data, console: Console) -> None:
             found["segment_by"], ("questions", *(name.replace("_", "\n") for name in names))
         )
         for group in segments:
-            cells = (_value(group["measures"][name]["mean"]) for name in names)
+            cells = (value(group["measures"][name]["mean"]) for name in names)
             by_segment.add_row(_shown(group["segment"]), str(group["questions"]), *cells)
         console.print()
         console.print(by_segment)
@@ -81,6 +83,24 @@ def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in found.items())
 
 
+_LISTED = ("recall", "faithfulness", "correctness")
+
+
+def runs(found: Sequence[KeptRun], console: Console) -> None:
+    """Print one line a run, with its main means."""
+    names = [full_name(name, one.k) for one in found[-1:] for name in _LISTED]
+    table = _table("run", ("begun", "questions", *names))
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    for one in found:
+        table.add_row(
+            _shown(one.run),
+            f"{one.started_at:%m-%d %H:%M}" if one.started_at else "",
+            one.state if one.questions is None else str(one.questions),
+            *(value(one.means.get(name)) for name in names),
+        )
+    console.print(table)
+
+
 def compared(found: Compared, console: Console) -> None:
     """Print the comparison of every measure, then the segments that differ."""
     console.print(_comparisons(found.overall, "measure"))
@@ -107,13 +127,13 @@ def _comparisons(rows: Sequence[Comparison], title: str) -> Table:
     for one in rows:
         table.add_row(
             _shown(one.measure if title == "measure" else f"{one.measure} in {one.segment}"),
-            _value(one.old),
-            _value(one.new),
-            _value(one.difference, sign="+"),
-            _interval(one.low, one.high),
+            value(one.old),
+            value(one.new),
+            value(one.difference, sign="+"),
+            interval(one.low, one.high),
             str(one.n),
             f"{one.p_adjusted:.3f}",
-            _value(one.detectable),
+            value(one.detectable),
             one.verdict if one.verdict in ("better", "worse", "too few") else _NOT_SHOWN,
         )
     return table
@@ -128,7 +148,7 @@ def decision(found: Decision, console: Console) -> None:
         _say(console, f"  warning: {warning}", "dim")
     for one in found.compared.overall:
         if one.measure in ("latency_ms", "cost_usd") and one.verdict in ("better", "worse"):
-            change = f"{one.measure} went from {_value(one.old)} to {_value(one.new)}"
+            change = f"{one.measure} went from {value(one.old)} to {value(one.new)}"
             _say(console, f"  beside it: {change}")
 
 
@@ -150,13 +170,15 @@ def _table(first: str, rest: Sequence[str]) -> Table:
     return table
 
 
-def _value(value: float | None, sign: str = "") -> str:
-    if value is None:
+def value(number: float | None, sign: str = "") -> str:
+    """Return a number as people read it, nothing for None; `sign` is that of a format."""
+    if number is None:
         return ""
-    return f"{value:{sign}.3f}" if abs(value) < 10 else f"{value:{sign}.0f}"
+    return f"{number:{sign}.3f}" if abs(number) < 10 else f"{number:{sign}.0f}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def interval(low: float | None, high: float | None) -> str:
+    """Return both ends of an interval, nothing where there is none."""
     if low is None or high is None:
         return ""
-    return f"{_value(low)}…{_value(high)}"
+    return f"{value(low)}…{value(high)}"

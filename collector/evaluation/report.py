@@ -42,6 +42,7 @@ def summary(run: EvalRun, rows: Sequence[EvalRow]) -> dict[str, Any]:
         "tier": run.tier,
         "judge": run.fingerprint or None,
         "golden": run.golden,
+        "revision": run.revision,
         "target": run.target,
         "questions": len(rows),
         "segment_by": run.segment_by,

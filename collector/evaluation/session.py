@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -122,6 +123,7 @@ async def begin(resolved: Resolved, name: str | None, asked: Asked, window: Wind
         k=resolved.config.evaluation.k,
         segment_by=asked.segment_by,
         fingerprint=_fingerprint(resolved, asked.tier),
+        revision=_git_revision(),
     )
     folder = RunFolder.create(runs_folder(resolved) / name, run)
     for answer in taken:
@@ -316,6 +318,17 @@ def _fingerprint(resolved: Resolved, tier: Tier) -> str:
     if tier != "full":
         return ""
     return build_judges(resolved, Metrics(CollectorRegistry())).judge.fingerprint
+
+
+def _git_revision() -> str | None:
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(  # noqa: S603 - words of our own
+            words, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
 
 
 def _sha(path: Path) -> str:

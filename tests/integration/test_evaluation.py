@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import pytest
@@ -108,6 +109,18 @@ def test_the_commands_of_the_readme_tell_the_mended_assistant_from_the_planted_o
     blocked = groundwatch(tmp_path, command, new, old)
     assert (blocked.returncode, blocked.stdout.splitlines()[0]) == (1, "blocked")
     assert "correctness went from 1.000" in blocked.stdout
+    as_summary = groundwatch(tmp_path, command, new, old, "--format", "md")
+    assert (as_summary.returncode, as_summary.stdout[:9]) == (1, "# Blocked")
+    listed = json.loads(groundwatch(tmp_path, "evaluations", "--json").stdout)
+    assert [(one["run"], one["state"], one["questions"]) for one in listed] == [
+        ("before", "finished", questions),
+        ("after", "finished", questions),
+    ]
+    (suite,) = ElementTree.fromstring(
+        groundwatch(tmp_path, "evaluations", "before", "--format", "junit").stdout.encode()
+    )
+    assert suite.get("tests") == str(questions)
+    assert int(suite.get("failures", 0)) > 0
 
 
 def test_a_run_goes_to_the_agent_that_holds_the_store(tmp_path: Path) -> None:
@@ -241,6 +254,8 @@ def test_judging_a_run_keeps_to_the_daily_budget_and_is_made_up_for_later(
         ("eval golden.yaml --resume before --tier retrieval", "golden, --tier"),
         ("eval golden.yaml --results others.jsonl", "others.jsonl"),
         ("gate one one", "same run"),
+        ("evaluations none", "no run is there"),
+        ("evaluations --format md", "name the run"),
         ("eval --resume none", "no run is there"),
         ("compare one two", "no run is there"),
     ],
