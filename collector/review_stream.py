@@ -21,6 +21,7 @@ from collector.model import StoredRequest
 from collector.ports import Journal, Store
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
+from collector.worst import worst_conversations
 
 _SECONDS_BETWEEN = 600.0
 _LOOKED_BACK = timedelta(days=1)
@@ -89,15 +90,15 @@ class ReviewStream:
         if room <= 0:
             return []
         ranked = await patiently(
-            self._store.rows,
-            "worst",
+            worst_conversations,
+            self._store,
             {
                 "since": now - _LOOKED_BACK,
                 "until": now - _SETTLED,
                 "segment": "",
                 "fingerprint": self._fingerprint,
-                "limit": _LOOKED_AT,
             },
+            _LOOKED_AT,
         )
         ids = [row["worst_trace_id"] for row in ranked if row["worst_trace_id"] not in self._asked]
         stored = await patiently(self._store.requests, ids)

@@ -19,6 +19,7 @@ from collector.model import FAITHFULNESS, SECOND
 from collector.model_evaluation import EvalRecord
 from collector.ports import Store
 from collector.redaction import redact
+from collector.worst import worst_conversations
 from dashboards.calibration import (
     calibration_of,
     compared,
@@ -214,8 +215,7 @@ class Reports:
 
     async def worst(self, window: Window, segment: str, limit: int) -> list[dict[str, Any]]:
         """Return the rows of the query `worst`."""
-        asked = self._parameters(window, segment) | {"limit": limit}
-        return await self.store.rows("worst", asked)
+        return await worst_conversations(self.store, self._parameters(window, segment), limit)
 
     async def said(
         self, trace_ids: Sequence[str]

@@ -5,6 +5,8 @@
 --   segment         one segment, or '' for all
 --   fingerprint     whose judgements count
 --   limit           how many conversations
+--   conversations   the only ones to look at; empty for all of the window
+--   trace_ids, times   of their requests, see places.sql
 --
 -- One row per conversation: conversation_id, or the trace id of a request without one. `badness`
 -- is the sum of these columns; the first seven add up over the conversation, the others are those
@@ -44,11 +46,21 @@ newest AS (
     {{ request_keys }} AS keys
   FROM requests
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+    AND if(
+      empty({conversations:Array(String)}), true,
+      filed_at IN {times:Array(DateTime64(6, 'UTC'))} AND trace_id IN {trace_ids:Array(String)}
+    )
   ORDER BY version DESC
   LIMIT 1 BY trace_id
 ),
 chosen AS (
-  SELECT * FROM newest WHERE {segment:String} = '' OR segment = {segment:String}
+  SELECT *
+  FROM newest
+  WHERE ({segment:String} = '' OR segment = {segment:String})
+    AND (
+      empty({conversations:Array(String)})
+      OR conversation IN {conversations:Array(String)}
+    )
 ),
 verdicts AS (
   SELECT
@@ -60,6 +72,7 @@ verdicts AS (
   WHERE fingerprint = {fingerprint:String}
     AND filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 1 DAY
     AND filed_at < {until:DateTime64(6, 'UTC')} + INTERVAL 1 DAY
+    AND if(empty({conversations:Array(String)}), true, trace_id IN {trace_ids:Array(String)})
   ORDER BY rank DESC
   LIMIT 1 BY trace_id
 ),
@@ -160,6 +173,10 @@ with_request AS (
   FROM requests
   INNER JOIN ranking ON requests.trace_id = ranking.worst_trace_id
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+    AND if(
+      empty({conversations:Array(String)}), true,
+      filed_at IN {times:Array(DateTime64(6, 'UTC'))} AND trace_id IN {trace_ids:Array(String)}
+    )
   ORDER BY version DESC
   LIMIT 1 BY worst_trace_id
 ),
@@ -169,6 +186,7 @@ details AS (
   WHERE fingerprint = {fingerprint:String}
     AND filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 1 DAY
     AND filed_at < {until:DateTime64(6, 'UTC')} + INTERVAL 1 DAY
+    AND if(empty({conversations:Array(String)}), true, trace_id IN {trace_ids:Array(String)})
 )
 SELECT * EXCEPT (latest)
 FROM (

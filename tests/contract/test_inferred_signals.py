@@ -15,6 +15,7 @@ from collector.config import StoreConfig
 from collector.inference import KINDS
 from collector.model import Signal, SignalKind
 from collector.telemetry import Metrics
+from collector.worst import worst_conversations
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, stored
 
@@ -59,9 +60,9 @@ async def turns(store: ClickHouseStore, *talks: str, most: int = 50) -> list[dic
 
 
 async def worst(store: ClickHouseStore, segment: str) -> dict[str, Any]:
-    asked = {"segment": segment, "fingerprint": "none", "limit": 5}
+    asked = {"segment": segment, "fingerprint": "none"}
     window = {"since": AT - 60 * MINUTE, "until": AT + 60 * MINUTE}
-    (row,) = await store.rows("worst", window | asked)
+    (row,) = await worst_conversations(store, window | asked, 5)
     return row
 
 

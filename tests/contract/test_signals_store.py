@@ -17,6 +17,7 @@ from collector.model import Signal, StoredRequest
 from collector.ports import Store
 from collector.signals import complained_about
 from collector.telemetry import Metrics
+from collector.worst import worst_conversations
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, MemoryStore, decision, stored
 
@@ -209,7 +210,7 @@ async def test_readers_join_signal_and_request_whichever_came_first(
         await clickhouse.write_signals([said])
     conversation = row.request.conversation_id or row.request.trace_id
 
-    worst = await clickhouse.rows("worst", around(AT) | {"segment": "", "limit": 1000})
+    worst = await worst_conversations(clickhouse, around(AT) | {"segment": ""}, 1000)
     (found,) = [one for one in worst if one["conversation"] == conversation]
     assert found["thumbs_down"] == 3.0
     assert [s["signal_id"] for s in found["signals"]] == [said.signal_id]
@@ -227,7 +228,7 @@ async def test_a_signal_that_names_trace_and_span_counts_once(clickhouse: ClickH
     row = request(span_ids=[span_id])
     await clickhouse.write_requests([row])
     await clickhouse.write_signals([signal(trace_id=row.request.trace_id, span_id=span_id)])
-    worst = await clickhouse.rows("worst", around(AT) | {"segment": "", "limit": 1000})
+    worst = await worst_conversations(clickhouse, around(AT) | {"segment": ""}, 1000)
     (found,) = [one for one in worst if one["conversation"] == row.request.trace_id]
     assert found["thumbs_down"] == 3.0
     assert len(found["signals"]) == 1

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from collector.config import StoreConfig
 from collector.model import Calibration, Claim, Document, Judgement, Signal, Verdict
 from collector.telemetry import Metrics
+from collector.worst import worst_conversations
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, decision, stored
 
@@ -376,7 +377,8 @@ PARTS = (
 
 async def worst(store: ClickHouseStore, day: datetime, **more: Any) -> list[dict[str, Any]]:
     given = {"segment": "", "fingerprint": "current", "limit": 20} | more
-    rows = await store.rows("worst", window(day, **given))
+    limit = given.pop("limit")
+    rows = await worst_conversations(store, window(day, **given), limit)
     for row in rows:
         assert row["badness"] == pytest.approx(sum(row[part] for part in PARTS))
     return rows

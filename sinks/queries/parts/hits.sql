@@ -27,6 +27,7 @@ hits AS (
             PARTITION BY key ORDER BY complaint = '', source = 'inferred', occurred_at, signal_id
           ) AS nth
         FROM current_signals ARRAY JOIN keys AS key
+        WHERE key IN (SELECT key FROM links)
         QUALIFY nth <= most
       ) AS aims USING (key)
       GROUP BY trace_id, signal_id
