@@ -7,27 +7,60 @@
 --   engaged    conversations with at least one signal that was sent, not inferred, and not revoked
 WITH
 {{ current_signals }},
-newest AS (
-  SELECT
-    trace_id,
-    ifNull(conversation_id, trace_id) AS conversation,
-    ifNull(segment, 'unknown') AS segment,
-    {{ request_keys }} AS keys
+named AS (
+  SELECT trace_id, span_id, response_id, message_id, conversation_id
+  FROM signals
+  WHERE signal_id IN (SELECT signal_id FROM current_signals WHERE source != 'inferred')
+),
+revised AS (
+  SELECT trace_hash
   FROM requests
   WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
-  ORDER BY version DESC
-  LIMIT 1 BY trace_id
+  GROUP BY trace_hash
+  HAVING count() > 1
+),
+-- Few requests have more than one version, and only those are sorted. Conversations by a hash of
+-- their ids: numbers are faster to count than texts.
+newest AS (
+  SELECT sipHash64(ifNull(conversation_id, trace_id)) AS conversation, segment
+  FROM requests
+  WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+    AND trace_hash NOT IN revised
+  UNION ALL
+  SELECT conversation, segment
+  FROM (
+    SELECT sipHash64(ifNull(conversation_id, trace_id)) AS conversation, segment
+    FROM requests
+    WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+      AND trace_hash IN revised
+    ORDER BY version DESC
+    LIMIT 1 BY trace_id
+  )
 ),
 engaged AS (
-  SELECT DISTINCT conversation
-  FROM newest ARRAY JOIN keys AS key
-  WHERE key IN (SELECT arrayJoin(keys) FROM current_signals WHERE source != 'inferred')
+  SELECT conversation
+  FROM (
+    SELECT
+      sipHash64(ifNull(conversation_id, trace_id)) AS conversation,
+      {{ is_named }} AS engages
+    FROM requests
+    WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+      AND trace_hash IN (
+        SELECT trace_hash
+        FROM requests
+        WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+          AND {{ is_named }}
+      )
+    ORDER BY version DESC
+    LIMIT 1 BY trace_id
+  )
+  WHERE engages
 )
 SELECT
-  segment,
+  ifNull(segment, 'unknown') AS segment,
   count() AS requests,
   uniqExact(conversation) AS conversations,
-  uniqExactIf(conversation, conversation IN (SELECT conversation FROM engaged)) AS engaged
+  uniqExactIf(conversation, conversation IN engaged) AS engaged
 FROM newest
 GROUP BY segment
 ORDER BY segment

@@ -16,6 +16,11 @@ wanted AS (
   FROM current_signals
   WHERE occurred_at >= {since:DateTime64(6, 'UTC')} AND occurred_at < {until:DateTime64(6, 'UTC')}
 ),
+named AS (
+  SELECT trace_id, span_id, response_id, message_id, conversation_id
+  FROM signals
+  WHERE signal_id IN (SELECT signal_id FROM wanted)
+),
 places AS (
   SELECT key, argMax((ifNull(segment, 'unknown'), trace_id), (filed_at, version)) AS place
   FROM (
@@ -23,6 +28,7 @@ places AS (
     FROM requests
     WHERE filed_at >= {since:DateTime64(6, 'UTC')} - INTERVAL 31 DAY
       AND filed_at < {until:DateTime64(6, 'UTC')} + INTERVAL 1 DAY
+      AND {{ is_named }}
   )
   ARRAY JOIN keys AS key
   WHERE key IN (SELECT arrayJoin(keys) FROM wanted)

@@ -41,7 +41,7 @@ verdicts AS (
   ORDER BY rank DESC
   LIMIT 1 BY trace_id
 ),
-complaints AS (
+named AS (
   SELECT trace_id, span_id, response_id, message_id, conversation_id
   FROM signals
   WHERE signal_id IN (SELECT signal_id FROM current_signals WHERE weight > 0)
@@ -58,39 +58,8 @@ suspects AS (
       visible_faults > 0
       OR ifNull(1 - lexical_score >= tail, false)
       OR filed_at >= {recent:DateTime64(6, 'UTC')}
-      OR trace_hash IN (
-        SELECT cityHash64(trace_id) FROM verdicts WHERE bad > 0
-        UNION ALL
-        SELECT cityHash64(assumeNotNull(trace_id)) FROM complaints WHERE trace_id IS NOT NULL
-      )
-      -- A column of which no signal names anything is not even read.
-      OR if(
-        (SELECT count() > 0 FROM signals WHERE conversation_id IS NOT NULL),
-        conversation_id IN (
-          SELECT conversation_id FROM complaints WHERE conversation_id IS NOT NULL
-        ),
-        false
-      )
-      OR if(
-        (SELECT count() > 0 FROM signals WHERE message_id IS NOT NULL),
-        message_id IN (SELECT message_id FROM complaints WHERE message_id IS NOT NULL),
-        false
-      )
-      OR if(
-        (SELECT count() > 0 FROM signals WHERE response_id IS NOT NULL),
-        arrayExists(
-          id -> id IN (SELECT response_id FROM complaints WHERE response_id IS NOT NULL),
-          response_ids
-        ),
-        false
-      )
-      OR if(
-        (SELECT count() > 0 FROM signals WHERE span_id IS NOT NULL),
-        arrayExists(
-          id -> id IN (SELECT span_id FROM complaints WHERE span_id IS NOT NULL), span_ids
-        ),
-        false
-      )
+      OR trace_hash IN (SELECT cityHash64(trace_id) FROM verdicts WHERE bad > 0)
+      OR {{ is_named }}
     )
 ),
 -- Each signal of a conversation once; '' stands for the requests without any.

@@ -377,7 +377,7 @@ PARTS = (
 
 async def worst(store: ClickHouseStore, day: datetime, **more: Any) -> list[dict[str, Any]]:
     given = {"segment": "", "fingerprint": "current", "limit": 20} | more
-    limit = given.pop("limit")
+    limit = int(str(given.pop("limit")))
     rows = await worst_conversations(store, window(day, **given), limit)
     for row in rows:
         assert row["badness"] == pytest.approx(sum(row[part] for part in PARTS))
