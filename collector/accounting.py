@@ -14,6 +14,7 @@ from prometheus_client import Counter, Gauge
 
 from collector.model import FAITHFULNESS, Judgement, JudgeTask, RagRequest, StoredRequest
 from collector.quality import QualityCounters
+from collector.releases import Release
 from collector.telemetry import SCORES, BoundedLabel, Metrics
 
 _MAX_VERSIONS = 100
@@ -45,6 +46,7 @@ class Accounting:
         self._service = BoundedLabel(max_services)
         self._version = BoundedLabel(_MAX_VERSIONS)
         self._versions: set[tuple[str, str]] = set()
+        self._releases: list[Release] = []
         metrics.accounting_difference.set_function(self._difference)
 
     def traffic_labels(self, request: RagRequest) -> tuple[str, str]:
@@ -73,7 +75,13 @@ class Accounting:
         labels = (self._service(service), self._version(version))
         if labels not in self._versions:
             self._versions.add(labels)
+            self._releases.append(Release(*labels, at))
             self._metrics.version_seen.labels(*labels).set(at.timestamp())
+
+    def fresh_releases(self) -> list[Release]:
+        """Return the versions that were noted since this was last asked."""
+        fresh, self._releases = self._releases, []
+        return fresh
 
     def stored(
         self,

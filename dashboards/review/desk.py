@@ -20,7 +20,7 @@ from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
 from dashboards.review.conversation import cut, signal_of, turn_of
 from dashboards.review.view import timeline, turns_of
-from dashboards.review.week import changes, listed, matching, progress
+from dashboards.review.week import changes, deployed, forecast, listed, matching, progress
 from dashboards.windows import Window
 from sinks import golden_file
 
@@ -60,6 +60,7 @@ class Desk:
         words: str = "",
         state: str = "",
         key: str = "",
+        now: datetime | None = None,
     ) -> dict[str, Any]:
         """Return the state of a window beside the one before it, and its worst conversations.
 
@@ -70,24 +71,30 @@ class Desk:
             words: only conversations that hold all of them; "" for all.
             state: only conversations in it, see `week.STATES`; "" for all.
             key: the list is remembered under, for `neighbours`.
+            now: the time, for a forecast where the window is not over.
         """
         before = Window(window.since - (window.until - window.since), window.since)
-        now, earlier, signals, signals_before, worst = await asyncio.gather(
+        rows = self.reports.store.rows
+        asked = {"before": before.since, "since": window.since, "until": window.until}
+        found, earlier, signals, signals_before, (spent,), releases, worst = await asyncio.gather(
             self.reports.estimates(window, segment),
             self.reports.levels(before, segment),
             self.reports.signals(window, segment),
             self.reports.signals(before, segment),
+            rows("judge_spend", asked),
+            rows("releases", {}),
             self._listed(window, segment, limit, words, state),
         )
         self._remember(key, worst["conversations"])
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
-            "estimates": now,
+            "estimates": found,
             "before": earlier,
             "signals": signals,
             "signals_before": signals_before,
-            "changes": changes(now, earlier),
+            "spend": {**spent, "forecast": forecast(spent["usd"], window, now)},
+            "changes": changes(found, earlier) + deployed(releases, window),
             **worst,
         }
 

@@ -86,6 +86,11 @@ class Door(AuthenticationBackend):
         """Whether somebody can log in here."""
         return bool(self._hashes)
 
+    @property
+    def has_login(self) -> bool:
+        """Whether anybody has to log in, here or at a proxy."""
+        return self.has_passwords or self._config.proxy_header is not None
+
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
         """Return who asks, or None for those without a name of their own who may enter.
 

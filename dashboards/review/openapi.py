@@ -8,6 +8,7 @@ from typing import Any
 from collector.candidates import EVENT_KINDS
 from collector.labels import ANSWER_LABELS, CAUSES, CLAIM_VERDICTS, MIN_PROBABILITY
 from dashboards.candidate_states import FRESH
+from dashboards.review.login import COOKIE
 from dashboards.review.week import STATES
 
 Schema = dict[str, Any]
@@ -19,8 +20,9 @@ _YES_NO: Schema = {"type": "boolean"}
 _ANY: Schema = {"type": "object"}
 _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _REFUSALS = {
+    "401": "Where there is a login: nobody is logged in, and no token is known.",
     "400": "Names the field or parameter at fault, and the cure.",
-    "403": "Another web page sent it.",
+    "403": "Another web page sent it, or it is signed with another name than the login's.",
     "404": "It is not stored.",
     "409": "Somebody changed it meanwhile; nothing was saved.",
     "503": "The store does not answer now.",
@@ -39,7 +41,8 @@ def description() -> dict[str, Any]:
             "content type. What a browser sends for a page of another site is refused.",
         },
         "paths": {f"/api/{path}": method for path, method in _PATHS.items()},
-        "components": {"schemas": _SCHEMAS},
+        "components": {"schemas": _SCHEMAS, "securitySchemes": _LOGINS},
+        "security": [{name: list[str]()} for name in _LOGINS],
     }
 
 
@@ -75,7 +78,7 @@ def _json(text: str, schema: Schema) -> Schema:
 
 
 def _answers(schema: Schema, *refusals: str) -> Schema:
-    refused = {code: _json(_REFUSALS[code], _ref("Error")) for code in (*refusals, "503")}
+    refused = {code: _json(_REFUSALS[code], _ref("Error")) for code in ("401", *refusals, "503")}
     return {"200": _json("As asked.", schema), **refused}
 
 
@@ -115,6 +118,11 @@ _LISTED = (*_WINDOW, _SEGMENT, _LIMIT)
 _STORED = _object({"stored": _COUNT})
 _CANDIDATE = _in_path("candidate_id", "id of the candidate, and of its golden row")
 _TRACE = _in_path("trace_id", "trace id of the request")
+
+_LOGINS: dict[str, Schema] = {
+    "token": {"type": "http", "scheme": "bearer", "description": "of review.api_token_env"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
 
 _PATHS: dict[str, Schema] = {
     "week": _get(
@@ -295,6 +303,17 @@ _SCHEMAS: dict[str, Schema] = {
             "before": _ANY,
             "signals": _ANY,
             "signals_before": _ANY,
+            "spend": _object(
+                {
+                    "usd": _NUMBER,
+                    "usd_before": _NUMBER,
+                    "calls": _COUNT,
+                    "calls_before": _COUNT,
+                    "unpriced": _COUNT,
+                    "unpriced_before": _COUNT,
+                    "forecast": {"type": ["number", "null"]},
+                }
+            ),
             "changes": _list(_TEXT),
             "progress": _object({"done": _COUNT, "all": _COUNT}),
             "conversations": _list(_ref("Listed")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -42,7 +41,8 @@ def page_routes(desk: Desk) -> list[Route]:
         if options["state"] not in ("", *STATES):
             raise HTTPException(400, f"state: must be one of {', '.join(STATES)}")
         query = query_of(request, _LIST)
-        found = await desk.week(window, **options, key=query)
+        now = datetime.now(UTC)
+        found = await desk.week(window, **options, key=query, now=now)
         ready = sum(one.state == "accepted" for one in await desk.reviewed())
         return page(
             request,
@@ -51,7 +51,7 @@ def page_routes(desk: Desk) -> list[Route]:
             query=query,
             asked=request.query_params,
             days=_days(window),
-            weeks=_weeks(window, datetime.now(UTC)),
+            weeks=_weeks(window, now),
             states=STATES,
             ready=ready,
             golden_file=desk.config.golden_file and desk.config.golden_file.name,
@@ -130,7 +130,6 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             reviewer=reviewer_of(request),
             login=_login(request),
             blind=request.query_params.get("blind") == "1",
-            link=_link,
         )
     )
     return HTMLResponse(text, status, headers=HEADERS)
@@ -139,13 +138,6 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 def _login(request: Request) -> str:
     """Return how somebody is logged in: `session`, which ends here, `proxy`, or ""."""
     return next(iter(request.auth.scopes), "") if request.user.is_authenticated else ""
-
-
-def _link(kind: str, name: str, query: str = "", **more: str) -> str:
-    """Return the address of a page; ids come from others and may hold anything."""
-    added = urlencode({key: value for key, value in more.items() if value})
-    whole = "&".join(part for part in (query, added) if part)
-    return f"/{kind}/{quote(name, safe='')}" + (f"?{whole}" if whole else "")
 
 
 def _place(order: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -45,12 +46,25 @@ def environment() -> Environment:
     made.filters |= {"md": markdown, "point": point, "interval": interval}
     made.filters |= {"whereabouts": whereabouts, "why": why, "words": words}
     made.filters["notes"] = notes
-    made.globals["where"] = WHERE
+    made.filters["usd"] = usd
+    made.globals |= {"where": WHERE, "link": link}
     made.filters["day"] = lambda text: text[:10]
     made.filters["minute"] = lambda text: text[:16].replace("T", " ")
     made.filters["number"] = lambda value: "" if value is None else f"{value:.2f}"
     made.filters["percent"] = lambda share: f"{100 * share:.0f} %"
     return made
+
+
+def usd(amount: float) -> str:
+    """Return an amount of money as people read it."""
+    return f"${amount:,.2f}" if not 0 < amount < 0.01 else "less than $0.01"
+
+
+def link(kind: str, name: str, query: str = "", **more: str) -> str:
+    """Return the address of a page; ids come from others and may hold anything."""
+    added = urlencode({key: value for key, value in more.items() if value})
+    whole = "&".join(part for part in (query, added) if part)
+    return f"/{kind}/{quote(name, safe='')}" + (f"?{whole}" if whole else "")
 
 
 def words(name: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from dashboards.candidate_states import DECIDED, CandidateState
 from dashboards.review.conversation import cut, reasons
+from dashboards.windows import Window
 
 Row = Mapping[str, Any]
 
@@ -16,6 +18,7 @@ _TOLD = ("trace_id", "claim", "labeller", "verdict", "cause", "note")
 _QUESTION_CHARACTERS = 300
 _VOLUME_CHANGE = 0.2
 """Share by which the number of requests has to change to be worth a line."""
+_ENOUGH_TO_FORECAST = timedelta(days=1)
 
 
 def listed(
@@ -145,11 +148,45 @@ def changes(now: Row, before: Row) -> list[str]:
     if before["total"]["requests"]:
         lines += [f"{name}: new this time" for name in sorted(known - earlier.keys())]
         lines += [f"{name}: no requests this time" for name in sorted(earlier.keys() - known)]
-    lines += [
-        f"another judge since {change['at'][:16].replace('T', ' ')} UTC: {change['fingerprint']}"
-        for change in now["judge_changes"]
-    ]
+    lines += [_judge_change(change) for change in now["judge_changes"]]
     return lines + _volume(now["total"]["requests"], before["total"]["requests"])
+
+
+def _judge_change(change: Row) -> str:
+    """Say when another judge took over, and whether only its prompts are others.
+
+    A judging model's fingerprint ends with the digest of its prompts and a version.
+    """
+    at = f"{change['at'][:16].replace('T', ' ')} UTC: {change['fingerprint']}"
+    old, new = (change[key].split("/") for key in ("previous", "fingerprint"))
+    same = len(old) == len(new) > 3 and old[:-2] == new[:-2] and old[-1] == new[-1]
+    return f"the judge has other prompts since {at}" if same else f"another judge since {at}"
+
+
+def deployed(releases: Iterable[Row], window: Window) -> list[str]:
+    """Say which versions of an assistant are new in a window, one line each.
+
+    The first version that was ever seen of a service is where monitoring began, and no change.
+
+    Args:
+        releases: rows of the query `releases`, earliest first.
+        window: to look at.
+    """
+    known: set[str] = set()
+    lines = []
+    for row in releases:
+        if row["service"] in known and window.since <= row["first_seen"] < window.until:
+            at = f"{row['first_seen']:%Y-%m-%d %H:%M} UTC"
+            lines.append(f"{row['service']}: version {row['version']} since {at}")
+        known.add(row["service"])
+    return lines
+
+
+def forecast(usd: float, window: Window, now: datetime | None) -> float | None:
+    """Return what a window will have cost at the pace so far; None where it is over or new."""
+    if now is None or now >= window.until or now - window.since < _ENOUGH_TO_FORECAST:
+        return None
+    return usd * ((window.until - window.since) / (now - window.since))
 
 
 def _moved(name: str, now: Row, before: Row) -> str | None:

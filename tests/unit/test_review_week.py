@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from collector.candidates import CandidateAction
 from collector.errors import Conflict
 from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.review.view import marked
-from dashboards.review.week import changes, standing
+from dashboards.review.week import changes, deployed, forecast, standing
+from dashboards.windows import iso_week
 from tests.fakes.store import AT
 
 
@@ -24,7 +26,10 @@ def report(*judges: str, **segments: Any) -> dict[str, Any]:
     return {
         "total": estimate(0.9, 0.85, 0.95),
         "segments": [{"segment": name, **row} for name, row in segments.items()],
-        "judge_changes": [{"at": "2026-11-04T12:00:00", "fingerprint": name} for name in judges],
+        "judge_changes": [
+            {"at": "2026-11-04T12:00:00", "fingerprint": new, "previous": old}
+            for old, new in pairwise(judges)
+        ],
     }
 
 
@@ -36,7 +41,7 @@ def test_only_what_chance_does_not_explain_is_told_as_a_change() -> None:
 
 def test_segments_judges_and_volume_that_changed_are_named() -> None:
     before = report(gone=estimate(None), small=estimate(None))
-    now = report("new/2", small=estimate(None), fresh=estimate(0.5, 0.4, 0.6))
+    now = report("old/1", "new/2", small=estimate(None), fresh=estimate(0.5, 0.4, 0.6))
     now["total"] = estimate(0.9, 0.85, 0.95) | {"requests": 121}
     assert changes(now, before) == [
         "fresh: new this time",
@@ -45,6 +50,33 @@ def test_segments_judges_and_volume_that_changed_are_named() -> None:
         "requests: 121 after 100",
     ]
     assert changes(now, now) == ["another judge since 2026-11-04 12:00 UTC: new/2"]
+
+
+def test_a_judge_that_is_only_asked_otherwise_is_told_as_that() -> None:
+    judges = ("openai/m/n/aaa/2", "openai/m/n/bbb/2", "openai/m/o/bbb/2")
+    assert [line.partition(" since")[0] for line in changes(report(*judges), report())] == [
+        "the judge has other prompts",
+        "another judge",
+    ]
+
+
+def test_a_deployment_is_a_version_that_follows_another() -> None:
+    def seen(service: str, version: str, day: int) -> dict[str, Any]:
+        at = datetime(2026, 11, day, 9, 5, tzinfo=UTC)
+        return {"service": service, "version": version, "first_seen": at}
+
+    rows = [seen("a", "1", 2), seen("a", "2", 8), seen("b", "1", 10), seen("a", "3", 15)]
+    assert deployed([*rows, seen("a", "4", 16)], iso_week("2026-W46")) == [
+        "a: version 3 since 2026-11-15 09:05 UTC"
+    ]
+    assert deployed(rows[:3], iso_week("2026-W46")) == []
+
+
+def test_what_a_week_will_have_cost_follows_from_its_pace_once_it_has_one() -> None:
+    week = iso_week("2026-W46")
+    assert forecast(2.0, week, week.since + timedelta(days=2)) == pytest.approx(7.0)
+    assert forecast(2.0, week, week.since + timedelta(hours=3)) is None
+    assert forecast(2.0, week, week.until) is None
 
 
 def happened(*steps: str) -> list[dict[str, Any]]:

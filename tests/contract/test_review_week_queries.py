@@ -1,0 +1,103 @@
+"""What the week view reads beside the estimates, from the real engine: money and deployments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from collector.config import ReviewConfig, StoreConfig
+from collector.model import Judgement
+from collector.model.judgement import Usage
+from collector.releases import Release, write_release
+from collector.telemetry import Metrics
+from dashboards.reports import Reports
+from dashboards.review.desk import Desk
+from dashboards.windows import Window
+from sinks.clickhouse import ClickHouseStore
+from tests.fakes.store import AT, stored
+
+WEEK = Window(AT - timedelta(days=3), AT + timedelta(days=4))
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    folder = tmp_path_factory.mktemp("store")
+    metrics = Metrics(CollectorRegistry())
+    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
+    asyncio.run(fill(store))
+    yield Desk(Reports(store, "a"), ReviewConfig())
+    asyncio.run(store.close())
+
+
+async def fill(store: ClickHouseStore) -> None:
+    in_week, before, long_ago = AT, AT - timedelta(days=5), AT - timedelta(days=11)
+    paid = [
+        judged("one", in_week, 0.5, 3),
+        judged("one", in_week, 0.5, 3),  # written twice
+        judged("one", in_week, 0.25, 1, scorer="refusal"),
+        judged("two", in_week, 1.0, 2, fingerprint="b"),
+        judged("two", in_week, None, 0),  # a judge that asks no model
+        judged("three", in_week, None, 4),  # of unknown price
+        judged("four", before, 0.125, 1),
+        judged("five", long_ago, 64.0, 1),
+        # Judged in this week, asked in the last.
+        judged("six", WEEK.since + timedelta(hours=1), 0.25, 1),
+    ]
+    asked = {one.trace_id: one.judged_at or AT for one in paid}
+    asked["six"] = WEEK.since - timedelta(hours=1)
+    await store.write_requests([stored(name, started_at=at) for name, at in asked.items()])
+    for one in paid:
+        await store.write_judgements([one], asked)
+    for service, version, day in (
+        ("bot", "1", -6),
+        ("bot", "2", 1),
+        ("bot", "2", 2),  # by another process
+        ("other", "9", 1),
+    ):
+        await write_release(store, Release(service, version, AT + timedelta(days=day)))
+
+
+def judged(
+    name: str,
+    at: datetime,
+    usd: float | None,
+    calls: int,
+    *,
+    scorer: str = "faithfulness",
+    fingerprint: str = "a",
+) -> Judgement:
+    return Judgement(
+        trace_id=name,
+        scorer=scorer,
+        fingerprint=fingerprint,
+        status="judged",
+        score=1.0,
+        usage=Usage(cost_usd=usd, calls=calls),
+        request_version=1,
+        judged_at=at,
+    )
+
+
+async def test_money_counts_in_the_week_in_which_it_was_spent(desk: Desk) -> None:
+    found = (await desk.week(WEEK, now=WEEK.since + timedelta(days=3.5)))["spend"]
+    assert found == {
+        "usd": 2.0,
+        "usd_before": 0.125,
+        "calls": 11,
+        "calls_before": 1,
+        "unpriced": 1,
+        "unpriced_before": 0,
+        "forecast": 4.0,
+    }
+
+
+async def test_a_deployment_is_told_with_the_time_it_was_first_seen(desk: Desk) -> None:
+    told = (await desk.week(WEEK))["changes"]
+    day = AT + timedelta(days=1)
+    assert [line for line in told if "version" in line] == [
+        f"bot: version 2 since {day:%Y-%m-%d %H:%M} UTC"
+    ]
