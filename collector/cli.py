@@ -27,6 +27,7 @@ from collector import (
     label_commands,
     report_commands,
 )
+from collector.agent.roles import ROLES, roles_of
 from collector.config import load
 from collector.errors import (
     ConfigError,
@@ -58,6 +59,16 @@ from collector.telemetry import configure_logging
 if TYPE_CHECKING:
     from collector.agent.listening import Urls
     from collector.agent.running import Agent
+
+RolesOption = Annotated[
+    str,
+    typer.Option(
+        help="What this process does, separated by commas. Fewer than all need a journal on Kafka "
+        "and a ClickHouse server, through which other processes do the rest."
+    ),
+]
+
+_ALL_ROLES = ",".join(ROLES)
 
 app = typer.Typer(
     name="groundwatch",
@@ -124,16 +135,17 @@ def demo(
 
 
 @app.command(epilog="Example: groundwatch run -c groundwatch.yaml")
-def run(config: ConfigOption = None) -> None:
-    """Run the agent until it is told to stop."""
+def run(config: ConfigOption = None, roles: RolesOption = _ALL_ROLES) -> None:
+    """Run the agent, or some of its roles, until it is told to stop."""
     from collector.agent.running import running
 
+    chosen = roles_of(roles)
     resolved = load(config)
     configure_logging(resolved.config.log_level)
 
     async def serve() -> None:
         stop = _stop_on_signals()
-        async with running(resolved) as agent:
+        async with running(resolved, chosen) as agent:
             await _until_stopped(agent, stop)
         structlog.get_logger().info("stopped")
 
@@ -156,6 +168,7 @@ def migrate(
     from collector.agent.opening import migrate_store
 
     resolved = load(config, need_secrets=False)
+    configure_logging(resolved.config.log_level)
     applied = run_async(migrate_store(resolved.config, dry_run=dry_run))
     for name in applied:
         print(f"{'would apply' if dry_run else 'applied'} {name}")
@@ -306,7 +319,7 @@ def _stop_on_signals() -> asyncio.Event:
 
 def _say_where(urls: Urls) -> None:
     if sys.stderr.isatty():
-        for name, url in urls._asdict().items():
+        for name, url in urls.in_use.items():
             print(f"{name:10} {url}", file=sys.stderr)
 
 

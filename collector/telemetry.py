@@ -239,6 +239,11 @@ class Metrics:
             "last_loop_timestamp_seconds", "When each loop last turned, Unix time.", ["loop"]
         )
         self.build_info = g("build_info", "1, with the version.", ["version"])
+        self.role = g(
+            "role",
+            "1 for each role this process works in, 0 for a reporter that stands by.",
+            ["role"],
+        )
         self.version_seen = g(
             "service_version_seen_timestamp_seconds",
             "When this process first saw a service.version of the assistant, Unix time.",

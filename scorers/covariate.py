@@ -8,7 +8,7 @@ lean on it for all the requests that nobody judged.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -64,12 +64,11 @@ class Covariate:
 
     async def keep_fitted(self) -> None:
         """Look every minute whether it is time to refit; runs until it is cancelled."""
-        while True:
-            try:
-                await self.refit_if_due()
-            except DependencyError as err:
-                log.warning("calibration_failed", error=type(err).__name__)
-            await asyncio.sleep(_LOOK_SECONDS)
+        await _every_minute(self.refit_if_due)
+
+    async def follow(self) -> None:
+        """Look every minute for what another process has fitted; runs until it is cancelled."""
+        await _every_minute(self._newest)
 
     async def refit_if_due(self) -> None:
         """Take up the newest stored calibration, and fit a new one where that is due.
@@ -79,13 +78,17 @@ class Covariate:
         Raises:
             DependencyError: the store does not answer.
         """
-        (row,) = await self._store.rows("calibrations", dict(self._judge))
-        if row["version"] and (self._current is None or row["version"] > self._current.version):
-            self._take_up(_stored(row, self._judge))
-        if self._due(int(row["judged"])) and (fitted := await self._fit()) is not None:
+        if self._due(await self._newest()) and (fitted := await self._fit()) is not None:
             await self._store.write_calibration(fitted)
             self._take_up(fitted)
             log.info("calibrated", version=fitted.version, judged=fitted.n)
+
+    async def _newest(self) -> int:
+        """Take up the newest stored calibration; return how much has been judged."""
+        (row,) = await self._store.rows("calibrations", dict(self._judge))
+        if row["version"] and (self._current is None or row["version"] > self._current.version):
+            self._take_up(_stored(row, self._judge))
+        return int(row["judged"])
 
     def _due(self, judged: int) -> bool:
         if judged < MIN_HISTORY:
@@ -137,3 +140,12 @@ def _stored(row: Mapping[str, Any], judge: Mapping[str, str]) -> Calibration:
         n=int(row["n"]),
         model=row["model"],
     )
+
+
+async def _every_minute(look: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await look()
+        except DependencyError as err:
+            log.warning("calibration_failed", error=type(err).__name__)
+        await asyncio.sleep(_LOOK_SECONDS)

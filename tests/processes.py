@@ -26,14 +26,20 @@ class AgentProcess:
         folder: where config, data and log lie; a second process on it finds the first one's data.
         config: sections that differ from the defaults.
         environ: environment variables to add.
+        roles: of this process; all by default.
     """
 
     def __init__(
-        self, folder: Path, config: dict[str, Any], environ: dict[str, str] | None = None
+        self,
+        folder: Path,
+        config: dict[str, Any],
+        environ: dict[str, str] | None = None,
+        roles: str | None = None,
     ) -> None:
         self.data_dir = folder / "data"
         self.log = folder / "agent.log"
         self._config = folder / "groundwatch.yaml"
+        self._roles = ["--roles", roles] if roles else []
         self._environ = {**os.environ, **(environ or {})}
         YAML(typ="safe", pure=True).dump(
             {
@@ -60,7 +66,7 @@ class AgentProcess:
         announced.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "collector", "run", "-c", str(self._config)],
+                [sys.executable, "-m", "collector", "run", "-c", str(self._config), *self._roles],
                 stdout=log,
                 stderr=log,
                 env=self._environ,

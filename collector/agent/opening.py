@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import CollectorRegistry
 
+from collector.agent.supervisor import Run
 from collector.config import Config, Resolved
 from collector.errors import ConfigError, UsageError
 from collector.journal.sqlite import SqliteJournal
 from collector.judges import Judges, build_judges, open_budget
-from collector.ports import Journal, Store
+from collector.ports import DeadLetters, Journal, Store
 from collector.telemetry import Metrics
 from collector.timing import Clock, SystemClock
 from dashboards.reports import Reports
 from sinks.clickhouse import ClickHouseStore
 from sinks.connection import embedded_folder
-from sinks.dead_letters import DeadLetterFile
 from sinks.migrate import migrate_url
 
 if TYPE_CHECKING:
+    from collector.journal.turn import Turns
     from collector.receivers.kafka import TopicReader
 
 log = structlog.get_logger()
@@ -67,7 +68,7 @@ async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
             metrics,
             forgets=config.store.content != "full",
         )
-    with _extra("kafka", "journal.kafka"):
+    with extra("kafka", "journal.kafka"):
         from collector.journal.kafka import KafkaJournal
     if config.store.content != "full":
         log.warning(
@@ -84,13 +85,13 @@ async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:
 
 
 async def open_topics(
-    resolved: Resolved, journal: Journal, letters: DeadLetterFile, metrics: Metrics, clock: Clock
+    resolved: Resolved, journal: Journal, letters: DeadLetters, metrics: Metrics, clock: Clock
 ) -> list[TopicReader]:
     """Open what fetches telemetry from Kafka, where that is asked for."""
     source = resolved.config.source.kafka
     if source is None:
         return []
-    with _extra("kafka", "source.kafka"):
+    with extra("kafka", "source.kafka"):
         from collector.receivers.kafka import open_readers
     return await open_readers(
         source,
@@ -103,8 +104,22 @@ async def open_topics(
     )
 
 
+async def open_turn(
+    resolved: Resolved, work: Run, clock: Clock, stack: AsyncExitStack
+) -> Turns | None:
+    """Take part in the turns to report; None where this process has no others beside it."""
+    kafka = resolved.config.journal.kafka
+    if kafka is None:
+        return None
+    with extra("kafka", "journal.kafka"):
+        from collector.journal.turn import Turns, join
+    member = await join(kafka, resolved.secrets.kafka_journal_password, "reporter", clock)
+    stack.push_async_callback(member.close)
+    return Turns(member, work)
+
+
 @contextmanager
-def _extra(name: str, key: str) -> Iterator[None]:
+def extra(name: str, key: str) -> Iterator[None]:
     """Say how to install what only some configurations need, where an import shows it missing."""
     try:
         yield

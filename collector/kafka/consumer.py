@@ -77,6 +77,8 @@ class KafkaConsumer:
         self._leaving: set[int] = set()
         self._former: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._owned: frozenset[int] = frozenset()
+        self._gain = asyncio.Event()
 
     @classmethod
     async def join(
@@ -118,6 +120,17 @@ class KafkaConsumer:
     def before_letting_go(self, finish: LetGo) -> None:
         """See `collector.ports.Consumer.before_letting_go`."""
         self._let_go = finish
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The partitions that are this member's and that it need not let go of."""
+        return self._owned
+
+    async def owning(self, partition: int) -> None:
+        """Return once a partition is among the owned."""
+        while partition not in self._owned:
+            self._gain.clear()
+            await self._gain.wait()
 
     async def poll(self, max_records: int, timeout_seconds: float) -> list[Record]:
         """See `collector.ports.Consumer.poll`."""
@@ -231,6 +244,8 @@ class KafkaConsumer:
         for partition in partitions:
             self._polled[partition] = 0
             self._open[partition] = deque()
+        self._owned |= partitions
+        self._gain.set()
         self._joined.set()
 
     def _lost(self, partitions: set[int]) -> None:
@@ -261,6 +276,7 @@ class KafkaConsumer:
     def _finish(self, partitions: set[int]) -> asyncio.Task[None]:
         """Have the reader finish. Until it has, it is given no record of these partitions again."""
         self._leaving |= partitions
+        self._owned -= partitions
         return self._start(self._finished(partitions))
 
     async def _finished(self, partitions: set[int]) -> None:

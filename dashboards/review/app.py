@@ -13,11 +13,12 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from collector.config import ReviewConfig
 from collector.errors import Conflict, DependencyError, MalformedPayload, UsageError
+from dashboards.health import health_routes
 from dashboards.reports import Reports
 from dashboards.review.api import api_routes
 from dashboards.review.desk import Desk
@@ -51,23 +52,13 @@ def build_review(
     public = urlsplit(config.public_url or "")
     hosts = [*allowed_hosts, *([public.hostname] if public.hostname else [])]
 
-    async def healthz(_: Request) -> Response:
-        loops = stalled()
-        told = {"ok": not loops, "stalled": loops, "agent": agent_id}
-        return JSONResponse(told, 503 if loops else 200)
-
-    async def readyz(_: Request) -> Response:
-        await reports.ping()
-        return JSONResponse({"ok": True})
-
     return Starlette(
         routes=[
             *entrance_routes(entry, secure=public.scheme == "https"),
             *page_routes(desk),
             *api_routes(desk),
             Mount("/static", StaticFiles(packages=[("dashboards.review", "static")])),
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
+            *health_routes(stalled, reports.ping, agent_id),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
