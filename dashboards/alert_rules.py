@@ -27,6 +27,12 @@ _TO_SEE = 20
 """Judged answers in six hours below which a segment cannot be watched (statistics of the page)."""
 _FAILURES = f'groundwatch_requests_failed_total{{reason!~"{"|".join(UNSCORED_REASONS)}"}}'
 
+_NEEDED_ROLES = ("receiver", "processor", "judge", "reporter")
+
+
+def _absent(role: str) -> str:
+    return f'absent(groundwatch_role{{role="{role}"}})'
+
 
 def _over(hours: str, counter: str, by: str = _BY) -> str:
     return f"sum by ({by}) (increase(groundwatch_faithfulness_{counter}_total[{hours}]))"
@@ -104,6 +110,15 @@ def _of_quality() -> list[dict[str, Any]]:
             lasts="10m",
             summary="No agent has answered for 10 minutes: nothing is watched.",
             description="No target exposes groundwatch_build_info.",
+        ),
+        _alert(
+            "GroundwatchRoleMissing",
+            f"({' or '.join(_absent(role) for role in _NEEDED_ROLES)}"
+            " or max by (role) (groundwatch_role) < 1) and on () groundwatch_role",
+            severity="page",
+            lasts="10m",
+            summary="No agent has worked as {{ $labels.role }} for 10 minutes.",
+            description="The other roles go on, and what this one has to do waits.",
         ),
     ]
 

@@ -23,6 +23,17 @@ def agents(values: str = "1x{n}", names: str = "a", n: int = 1600) -> Series:
     return {f'groundwatch_build_info{{instance="{name}", version="1"}}': filled for name in names}
 
 
+def roles(working: str, standing_by: str = "") -> Series:
+    """Return what processes with a role each say of it."""
+    values = {
+        **dict.fromkeys(working.split(), "1x60"),
+        **dict.fromkeys(standing_by.split(), "0x60"),
+    }
+    return {
+        f'groundwatch_role{{instance="{role}", role="{role}"}}': v for role, v in values.items()
+    }
+
+
 def metric(name: str, values: str, **labels: str) -> Series:
     inside = ", ".join(f'{key}="{value}"' for key, value in {"instance": "a", **labels}.items())
     return {f"groundwatch_{name}{{{inside}}}": values}
@@ -81,6 +92,13 @@ FIRES: list[tuple[str, Series, int, str]] = [
     ("GroundwatchFaithfulnessLowForADay", day(0.85, 0.86, 400), 40, "85% of the claims of bot"),
     ("GroundwatchMonitorBlind", traffic("0+2x800", "0+0.02x800"), 400, "requests of bot"),
     ("GroundwatchDown", {}, 15, "No agent has answered"),
+    ("GroundwatchRoleMissing", roles("receiver processor reporter"), 15, "worked as judge"),
+    (
+        "GroundwatchRoleMissing",
+        roles("receiver processor judge", standing_by="reporter"),
+        15,
+        "worked as reporter",
+    ),
     ("GroundwatchJudgeFailing", outcomes("0+8x200", "0+2x200"), 100, "20% of the judgements"),
     (
         "GroundwatchJudgeDown",
@@ -184,6 +202,8 @@ SILENT: dict[str, Series] = {
     "judgements an hour behind": traffic("0+2x700", "0x60 0+1x640"),
     "lag for five minutes": lag("0x300 700x5 0x400"),
     # One replica down
+    "one of two reporters standing by": roles("receiver processor judge reporter")
+    | metric("role", "0x60", role="reporter", instance="b"),
     "one of two endpoints down": metric("judge_endpoint_down", "1x700", endpoint="a")
     | metric("judge_endpoint_down", "0x700", endpoint="b"),
     "one replica with its endpoints down": metric("judge_endpoint_down", "1x700", endpoint="a")
