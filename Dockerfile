@@ -36,6 +36,6 @@ USER 10001:10001
 VOLUME /var/lib/groundwatch
 EXPOSE 4317 4318 9464 8088
 HEALTHCHECK --start-period=60s --interval=30s --timeout=6s \
-  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8088/healthz', timeout=5)"]
+  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9464/healthz', timeout=5)"]
 ENTRYPOINT ["groundwatch"]
 CMD ["run", "-c", "/etc/groundwatch/groundwatch.yaml"]

@@ -136,7 +136,7 @@ def demo(
 
 @app.command(epilog="Example: groundwatch run -c groundwatch.yaml")
 def run(config: ConfigOption = None, roles: RolesOption = _ALL_ROLES) -> None:
-    """Run the agent, or some of its roles, until it is told to stop."""
+    """Run the agent until it is told to stop; `--roles` runs a part of it."""
     from collector.agent.running import running
 
     chosen = roles_of(roles)

@@ -15,7 +15,7 @@ class ListenConfig(Section):
 
     otlp_grpc: Address = Field("127.0.0.1:4317", description="OTLP/gRPC for traces and logs")
     otlp_http: Address = Field("127.0.0.1:4318", description="OTLP/HTTP and /v1/signals")
-    metrics: Address = Field("127.0.0.1:9464", description="Prometheus /metrics")
+    metrics: Address = Field("127.0.0.1:9464", description="Prometheus /metrics, health checks")
     review: Address = Field("127.0.0.1:8088", description="review page, JSON API, health checks")
 
 

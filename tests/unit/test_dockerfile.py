@@ -66,4 +66,4 @@ def test_its_configuration_is_accepted_and_listens_where_it_says(tmp_path: Path)
     assert [port for _, port in listens] == _all("EXPOSE")[0].split()
     usual = ListenConfig().model_dump().values()
     assert [port for _, port in listens] == [address.split(":")[1] for address in usual]
-    assert f":{config.listen.review.split(':')[1]}/healthz" in _all("HEALTHCHECK")[0]
+    assert f":{config.listen.metrics.split(':')[1]}/healthz" in _all("HEALTHCHECK")[0]
