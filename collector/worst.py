@@ -8,9 +8,10 @@ from typing import Any
 from collector.ports import Store
 
 _FIRST = 40
+_BOUNDS = 10
 _FURTHER = 10
-_TAIL = 20
-"""Requests looked at for their lexical score alone, for each conversation that is looked at."""
+_TAIL = 2
+"""Requests looked at for their lexical score alone, for each conversation that is bounded."""
 
 Row = Mapping[str, Any]
 
@@ -20,19 +21,23 @@ async def worst_conversations(
 ) -> list[dict[str, Any]]:
     """Return the rows of the query `worst`, as if it had looked at every conversation.
 
-    It looks at those that the query `worst_bounds` names first, and at more of them as long as
-    another one could belong into the list.
+    It looks at those that the query `worst_bounds` names first, then at all that can be as bad as
+    the last of these, and goes on as long as another one could belong into the list.
 
     Args:
         store: to read.
         asked: since, until, segment, fingerprint.
         limit: how many conversations.
     """
-    most, recent = limit + _FIRST, asked["until"]
+    first = limit + _FIRST
+    most, recent = first * _BOUNDS, asked["until"]
     while True:
         several = {"limit": most, "looked_at": most * _TAIL, "recent": recent}
         bounds = await store.rows("worst_bounds", {**asked, **several})
-        rows = await _among(store, asked, limit, [row["conversation"] for row in bounds])
+        rows = await _among(store, asked, limit, bounds[:first])
+        least = rows[-1]["badness"] if len(rows) == limit else 0
+        if rest := [row for row in bounds[first:] if row["high"] >= least]:
+            rows = await _among(store, asked, limit, [*bounds[:first], *rest])
         last = rows[-1] if len(rows) == limit else None
         if _complete(bounds, most, last, recent):
             return rows
@@ -59,10 +64,11 @@ def _complete(bounds: Sequence[Row], most: int, last: Row | None, recent: Any) -
 
 
 async def _among(
-    store: Store, asked: Mapping[str, Any], limit: int, conversations: list[str]
+    store: Store, asked: Mapping[str, Any], limit: int, bounds: Sequence[Row]
 ) -> list[dict[str, Any]]:
-    if not conversations:
+    if not bounds:
         return []
+    conversations = [row["conversation"] for row in bounds]
     places = await store.rows("places", {"conversations": conversations})
     only = {
         "conversations": conversations,

@@ -19,6 +19,8 @@ from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
 from dashboards.review.conversation import cut, signal_of, turn_of
+from dashboards.review.glance import glance
+from dashboards.review.memory import Memory, window_key
 from dashboards.review.view import timeline, turns_of
 from dashboards.review.week import changes, deployed, forecast, listed, matching, progress
 from dashboards.windows import Window
@@ -50,6 +52,7 @@ class Desk:
         self._writing = asyncio.Lock()
         self._exporting = asyncio.Lock()
         self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+        self._memory = Memory()
 
     async def week(
         self,
@@ -73,28 +76,25 @@ class Desk:
             key: the list is remembered under, for `neighbours`.
             now: the time, for a forecast where the window is not over.
         """
-        before = Window(window.since - (window.until - window.since), window.since)
-        rows = self.reports.store.rows
-        asked = {"before": before.since, "since": window.since, "until": window.until}
-        found, earlier, signals, signals_before, (spent,), releases, worst = await asyncio.gather(
-            self.reports.estimates(window, segment),
-            self.reports.levels(before, segment),
-            self.reports.signals(window, segment),
-            self.reports.signals(before, segment),
-            rows("judge_spend", asked),
-            rows("releases", {}),
+        # What people decide is in `_listed` and always read anew.
+        seen, worst = await asyncio.gather(
+            self._memory.get(
+                ("glance", segment, window_key(window)),
+                lambda: glance(self.reports, window, segment),
+            ),
             self._listed(window, segment, limit, words, state),
         )
+        (spent,) = seen.spend
         self._remember(key, worst["conversations"])
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
-            "estimates": found,
-            "before": earlier,
-            "signals": signals,
-            "signals_before": signals_before,
+            "estimates": seen.estimates,
+            "before": seen.before,
+            "signals": seen.signals,
+            "signals_before": seen.signals_before,
             "spend": {**spent, "forecast": forecast(spent["usd"], window, now)},
-            "changes": changes(found, earlier) + deployed(releases, window),
+            "changes": changes(seen.estimates, seen.before) + deployed(seen.releases, window),
             **worst,
         }
 
@@ -102,7 +102,10 @@ class Desk:
         self, window: Window, segment: str, limit: int, words: str, state: str
     ) -> dict[str, Any]:
         most = MOST_LISTED if words or state else limit
-        rows = await self.reports.worst(window, segment, most)
+        rows = await self._memory.get(
+            ("worst", segment, most, window_key(window)),
+            lambda: self.reports.worst(window, segment, most),
+        )
         said = await self.reports.said([trace_id for row in rows for trace_id in row["trace_ids"]])
         history = await self.reports.golden_history()
         found = [
@@ -229,7 +232,9 @@ class Desk:
                 found = await self.reports.store.rows("labels_of", {"trace_ids": sorted(asked)})
                 held = {(one["trace_id"], one["claim"], one["labeller"]): one for one in found}
                 items = [_beside(item, held) for item in items]
-            return await self.reports.accept_labels(items, at)
+            accepted = await self.reports.accept_labels(items, at)
+            self._memory.clear()  # labels change how far the judge is trusted
+            return accepted
 
     async def draft(self, trace_id: str) -> dict[str, Any] | None:
         """Return the golden row that a request would make, and where its candidate stands.
