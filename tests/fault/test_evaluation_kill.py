@@ -7,12 +7,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from tests.fakes.assistants import AssistantServer
+from tests.fakes.mtragun import FOLDER, Bm25Assistant, json_lines
 
-QUESTIONS = 240
-CONCURRENCY = 4
+pytestmark = pytest.mark.shared
+
+QUESTIONS = 507
+CONCURRENCY = 8
 CONFIG = f"""\
 data_dir: data
 evaluation:
@@ -41,22 +45,18 @@ def answered(folder: Path) -> set[str]:
 
 
 def test_a_killed_run_is_resumed_without_asking_twice(tmp_path: Path) -> None:
-    ids = sorted(f"q{i}" for i in range(QUESTIONS))
-    golden = [{"id": id_, "question": f"{id_}?", "gold_sources": ["a"]} for id_ in ids]
-    (tmp_path / "golden.json").write_text(json.dumps(golden))
+    golden = FOLDER / "golden.jsonl"
+    ids = sorted(row["id"] for row in json_lines(golden))
+    assert len(ids) == QUESTIONS
     (tmp_path / "groundwatch.yaml").write_text(CONFIG)
-
-    def answer(_: dict[str, Any]) -> dict[str, Any]:
-        return {"answer": "It is a.", "documents": ["a", "b"]}
-
-    with AssistantServer(answer, latency_seconds=0.02) as assistant:
-        begin = ("eval", "golden.json", "--target", assistant.url, "--run", "nightly")
+    with AssistantServer(Bm25Assistant()) as assistant:
+        begin = ("eval", str(golden), "--target", assistant.url, "--run", "nightly")
         resume = ("eval", "--resume", "nightly")
-        tail = ("--tier", "retrieval", "--no-store")
+        tail = ("--tier", "retrieval", "--by", "answerability", "--no-store")
         asked_when_kept: dict[str, int] = {}
         for kill, words in enumerate([(*begin, *tail), (*resume, "--no-store")], start=1):
             process = groundwatch(tmp_path, *words)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while len(answered(tmp_path)) < kill * QUESTIONS // 3:
                 assert process.poll() is None, process.communicate()[0]
                 assert time.monotonic() < deadline
@@ -68,7 +68,7 @@ def test_a_killed_run_is_resumed_without_asking_twice(tmp_path: Path) -> None:
             assert len(kept) < QUESTIONS
             asked_when_kept |= {id_: assistant.asked[id_] for id_ in kept - asked_when_kept.keys()}
         process = groundwatch(tmp_path, *resume, "--no-store", "--json")
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
         asked = assistant.asked.copy()
 

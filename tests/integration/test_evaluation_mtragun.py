@@ -1,8 +1,7 @@
 """A public golden set of 507 questions, put to a small retriever over HTTP.
 
 MTRAG-UN (IBM): questions in conversations on 1152 passages, among them 97 that the passages cannot
-answer. The assistant is BM25 and one sentence of the best passage, or a refusal where little of
-the question is found: weak on purpose, and all its numbers can be worked out here too.
+answer. All numbers of the assistant can be worked out here too.
 """
 
 from __future__ import annotations
@@ -12,46 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bm25s
 import pytest
-import Stemmer  # type: ignore[import-not-found,unused-ignore]
 from typer.testing import CliRunner
 
 from collector.cli import app
-from tests.conftest import SHARED
 from tests.fakes.assistants import AssistantServer
+from tests.fakes.mtragun import FOLDER, REFUSAL, Bm25Assistant, json_lines
 
 pytestmark = pytest.mark.shared
 
-FOLDER = SHARED / "data" / "mtragun"
-REFUSAL = "I don't know, the documents do not mention it."
-REFUSES_BELOW = 9.0
 K = 5
-
-
-class Bm25Assistant:
-    """Finds passages by BM25, quotes the best one's first sentence or refuses."""
-
-    def __init__(self, passages: list[dict[str, Any]]) -> None:
-        self._passages = passages
-        self._stemmer = Stemmer.Stemmer("english")
-        self._index = bm25s.BM25()
-        self._index.index(self._tokens([p["text"] for p in passages]), show_progress=False)
-
-    def _tokens(self, texts: list[str]) -> Any:
-        return bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
-
-    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
-        found, scores = self._index.retrieve(
-            self._tokens([body["question"]]), k=10, show_progress=False
-        )
-        documents = [
-            {"document_id": self._passages[i]["id"], "text": self._passages[i]["text"]}
-            for i in found[0]
-        ]
-        sentence = documents[0]["text"].strip().partition(". ")[0]
-        answer = sentence if scores[0][0] >= REFUSES_BELOW else REFUSAL
-        return {"answer": answer, "documents": documents}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +30,7 @@ def golden() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def assistant() -> Iterator[AssistantServer]:
-    with AssistantServer(Bm25Assistant(json_lines(FOLDER / "corpus.jsonl"))) as server:
+    with AssistantServer(Bm25Assistant()) as server:
         yield server
 
 
@@ -137,7 +106,3 @@ def test_recall_is_what_set_arithmetic_says(
 
 def saved(folder: Path, name: str) -> list[dict[str, Any]]:
     return json_lines(folder / name)
-
-
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
