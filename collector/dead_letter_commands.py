@@ -18,7 +18,7 @@ from collector.options import (
     secret_of,
     to_read,
 )
-from sinks.dead_letters import DeadLetter, DeadLetterFile
+from sinks.dead_letters import DeadLetter
 
 letters_app = typer.Typer(help="What could not be processed.", no_args_is_help=True)
 
@@ -33,8 +33,10 @@ def list_letters(
     config: ConfigOption = None, data_dir: DataDirOption = None, *, as_json: JsonOption = False
 ) -> None:
     """List what was set aside: when, why, from where. What it held is not shown."""
-    folder = to_read(config, data_dir).config.data_dir
-    rows = [_row(letter) for letter in DeadLetterFile(folder).read()]
+    from collector.agent.letters import dead_letters_of
+
+    with dead_letters_of(to_read(config, data_dir)) as letters:
+        rows = [_row(letter) for letter in letters.read()]
     if as_json:
         print_json(rows)
         return
@@ -66,20 +68,25 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Send dead letters to the agent again; those it takes are forgotten."""
+    from collector.agent.letters import dead_letters_of
     from collector.remote import announced_receiver, send_letters
 
-    folder = to_read(config, data_dir).config.data_dir
-    file = DeadLetterFile(folder)
-    letters = {letter.letter_id: letter for letter in file.read()}
-    wanted = letter_ids or list(letters)
-    if unknown := [letter_id for letter_id in wanted if letter_id not in letters]:
-        raise UsageError([f"{unknown[0]}: no dead letter has this id; see dead-letters list"])
-    endpoint = endpoint or announced_receiver(folder)
-    if endpoint is None:
-        raise UsageError([f"no agent runs in {folder.absolute()}; start it, or name --endpoint"])
-    chosen = [letters[letter_id] for letter_id in wanted]
-    result = run_async(send_letters(chosen, endpoint, Console(stderr=True), secret_of(token_env)))
-    file.remove(set(result["taken"]))
+    resolved = to_read(config, data_dir)
+    folder = resolved.config.data_dir
+    with dead_letters_of(resolved) as kept:
+        letters = {letter.letter_id: letter for letter in kept.read()}
+        wanted = letter_ids or list(letters)
+        if unknown := [letter_id for letter_id in wanted if letter_id not in letters]:
+            raise UsageError([f"{unknown[0]}: no dead letter has this id; see dead-letters list"])
+        endpoint = endpoint or announced_receiver(folder)
+        if endpoint is None:
+            raise UsageError(
+                [f"no agent runs in {folder.absolute()}; start it, or name --endpoint"]
+            )
+        chosen = [letters[letter_id] for letter_id in wanted]
+        token = secret_of(token_env)
+        result = run_async(send_letters(chosen, endpoint, Console(stderr=True), token))
+        kept.remove(set(result["taken"]))
     if as_json:
         print_json(result)
     else:
