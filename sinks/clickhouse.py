@@ -33,6 +33,8 @@ from sinks import labels as label_rows
 from sinks import rows as r
 from sinks.connection import (
     READER_SETTINGS,
+    REPLICATED_READER_SETTINGS,
+    REPLICATED_WRITER_SETTINGS,
     WRITER_SETTINGS,
     connect,
     is_embedded,
@@ -87,10 +89,12 @@ class ClickHouseStore:
     async def open(cls, url: str, config: StoreConfig, metrics: Metrics) -> ClickHouseStore:
         """Open the store; the embedded one is created and migrated where needed.
 
+        On a server nothing is changed, and a user is enough who may only read.
+
         Args:
             url: `chdb:///absolute/folder` or `http(s)://user:password@host:port/database`.
-            config: how long raw spans are kept, and what of judgements and signals is; requests
-                come as they are to be kept, since their tasks do not.
+            config: the cluster, and what of judgements and signals is kept; requests come as they
+                are to be kept, since their tasks do not.
             metrics: where writes are counted.
 
         Raises:
@@ -102,10 +106,12 @@ class ClickHouseStore:
 
     @classmethod
     def _open(cls, url: str, config: StoreConfig, metrics: Metrics) -> ClickHouseStore:
-        clients = [connect(url, WRITER_SETTINGS)]
+        is_single = config.cluster is None
+        clients = [connect(url, WRITER_SETTINGS if is_single else REPLICATED_WRITER_SETTINGS)]
         try:
             _prepare(clients[0], config, embedded=is_embedded(url))
-            clients += [connect(url, READER_SETTINGS) for _ in range(_READERS)]
+            settings = READER_SETTINGS if is_single else REPLICATED_READER_SETTINGS
+            clients += [connect(url, settings) for _ in range(_READERS)]
         except BaseException:
             for client in clients:
                 client.close()
@@ -194,6 +200,10 @@ class ClickHouseStore:
         """See `Store.write_evaluation`."""
         await self._write(partial(evaluation.write, record=record, at=at))
 
+    async def keep_telemetry(self, hours: int) -> None:
+        """Let raw spans expire after `hours`."""
+        await self._write(partial(_keep_telemetry, hours=hours))
+
     async def drop_before(self, when: datetime) -> list[str]:
         """Drop every whole week of requests, judgements and signals that ended by `when`.
 
@@ -281,13 +291,12 @@ class ClickHouseStore:
 
 
 def _prepare(client: Client, config: StoreConfig, *, embedded: bool) -> None:
-    """Bring tables up to date, or check that they are; then apply the configured ages."""
-    todo = migrate(client, dry_run=not embedded)
+    """Bring tables up to date, or check that they are."""
+    todo = migrate(client, cluster=config.cluster, dry_run=not embedded)
     if todo and not embedded:
         raise PermanentDependencyError(
             f"store: the tables lack {', '.join(todo)}; run `groundwatch migrate`"
         )
-    _keep_telemetry(client, config.late_spans_hours)
 
 
 def _keep_telemetry(client: Client, hours: int) -> None:
@@ -330,6 +339,9 @@ def _drop_before(client: Client, day: date) -> list[str]:
             )
             for (monday,) in weeks.result_rows:
                 if date.fromisoformat(monday) + timedelta(days=7) <= day:
-                    client.command(f"ALTER TABLE {table} DROP PARTITION '{monday}'")
+                    client.command(
+                        f"ALTER TABLE {table} DROP PARTITION '{monday}'",
+                        settings={"max_partition_size_to_drop": 0},  # however large the week is
+                    )
                     dropped.append(f"{table} {monday}")
     return dropped

@@ -7,6 +7,8 @@ holds alone; `http(s)://user:password@host:port/database` talks to a server.
 from __future__ import annotations
 
 import fcntl
+import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +46,23 @@ WRITER_SETTINGS = {
     "async_insert": 0,
 }
 
+_ORDERED_READS = {
+    # A replica that is behind refuses to answer, in place of leaving out what was acknowledged.
+    "select_sequential_consistency": 1,
+}
+
+REPLICATED_READER_SETTINGS = {**READER_SETTINGS, **_ORDERED_READS}
+
+REPLICATED_WRITER_SETTINGS = {
+    **WRITER_SETTINGS,
+    **_ORDERED_READS,
+    # An insert is acknowledged once most replicas have it, each with all that came before. Two
+    # inserts into one table at the same time: one is refused for the moment, and comes again.
+    "insert_quorum": "auto",
+    "insert_quorum_parallel": 0,
+    "insert_quorum_timeout": 30_000,
+}
+
 _TRANSIENT_CODES = frozenset(
     {
         3,  # UNEXPECTED_END_OF_FILE
@@ -57,38 +76,60 @@ _TRANSIENT_CODES = frozenset(
         96,  # CANNOT_WRITE_TO_SOCKET
         159,  # TIMEOUT_EXCEEDED
         160,  # TOO_SLOW
-        164,  # READONLY
         172,  # CANNOT_CREATE_DIRECTORY
         173,  # CANNOT_ALLOCATE_MEMORY
         198,  # DNS_ERROR
+        201,  # QUOTA_EXCEEDED
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203,  # NO_FREE_CONNECTION
         204,  # CANNOT_FSYNC
         209,  # SOCKET_TIMEOUT
         210,  # NETWORK_ERROR
+        218,  # TABLE_IS_DROPPED
         225,  # NO_ZOOKEEPER
+        234,  # NO_REPLICA_HAS_PART
         236,  # ABORTED
         241,  # MEMORY_LIMIT_EXCEEDED
         242,  # TABLE_IS_READ_ONLY
         243,  # NOT_ENOUGH_SPACE
+        244,  # UNEXPECTED_ZOOKEEPER_ERROR
         252,  # TOO_MANY_PARTS
+        254,  # NO_ACTIVE_REPLICAS
+        265,  # NO_AVAILABLE_REPLICA
         279,  # ALL_CONNECTION_TRIES_FAILED
         285,  # TOO_FEW_LIVE_REPLICAS
         286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+        289,  # REPLICA_IS_NOT_IN_QUORUM
         294,  # CANNOT_WRITE_TO_FILE
         298,  # CANNOT_PIPE
         319,  # UNKNOWN_STATUS_OF_INSERT
+        341,  # UNFINISHED
+        364,  # RECEIVED_ERROR_TOO_MANY_REQUESTS
+        369,  # ALL_REPLICAS_ARE_STALE
         394,  # QUERY_WAS_CANCELLED
+        416,  # REPLICA_STATUS_CHANGED
         425,  # SYSTEM_ERROR
         439,  # CANNOT_SCHEDULE_TASK
         463,  # CANNOT_FCNTL
         473,  # DEADLOCK_AVOIDED
         499,  # S3_ERROR
+        517,  # CANNOT_ASSIGN_ALTER
         573,  # EPOLL_ERROR
         586,  # CANNOT_CREATE_FILE
         641,  # CANNOT_APPEND_TO_FILE
+        692,  # TOO_MANY_MUTATIONS
+        696,  # ASYNC_LOAD_CANCELED
+        700,  # USER_SESSION_LIMIT_EXCEEDED
+        733,  # TABLE_IS_BEING_RESTARTED
+        735,  # QUERY_WAS_CANCELLED_BY_CLIENT
         745,  # SERVER_OVERLOADED
+        749,  # TCP_CONNECTION_LIMIT_REACHED
+        762,  # HTTP_CONNECTION_LIMIT_REACHED
+        776,  # RESOURCE_LIMIT_EXCEEDED
         999,  # KEEPER_EXCEPTION
+        1000,  # POCO_EXCEPTION
+        1019,  # QUERY_SLOT_ACQUISITION_TIMEOUT
+        1020,  # MEMORY_RESERVATION_ACQUISITION_TIMEOUT
     }
 )
 """Error codes after which the same call may succeed. Any other code needs a person."""
@@ -107,6 +148,10 @@ _CURES = {
     497: "the user in store.url lacks rights on the database",
     516: "check user and password in store.url",
 }
+
+_HTTP_STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
+_PASSING_STATUSES = frozenset({408, 425, 429})
+"""Of the statuses below 500, those after which the same call may succeed."""
 
 
 def is_embedded(url: str) -> bool:
@@ -246,17 +291,49 @@ def translated(operation: str) -> Iterator[None]:
 def _translate(operation: str, err: ClickHouseError) -> DependencyError:
     code = getattr(err, "code", None)
     if code is None:
-        kind = TransientDependencyError if _is_transport(err) else PermanentDependencyError
-        return kind(f"store: {operation} failed: {type(err).__name__}")
+        return _without_a_code(operation, err)
     kind = TransientDependencyError if code in _TRANSIENT_CODES else PermanentDependencyError
     cure = f"; {_CURES[code]}" if code in _CURES else ""
     name = getattr(err, "name", None) or "unnamed"
     return kind(f"store: {operation} failed: ClickHouse error {code} {name}{cure}")
 
 
-def _is_transport(err: ClickHouseError) -> bool:
-    """Whether an error without a code came from the way to the server, not from the server."""
-    return isinstance(err, OperationalError)
+def _without_a_code(operation: str, err: ClickHouseError) -> DependencyError:
+    """Translate what came from the client, or from the way to the server, not from the server."""
+    if status := _HTTP_STATUS.match(str(err)):
+        passing = int(status[1]) >= 500 or int(status[1]) in _PASSING_STATUSES
+        kind = TransientDependencyError if passing else PermanentDependencyError
+        return kind(
+            f"store: {operation} failed: HTTP status {status[1]} from something between here and "
+            "ClickHouse, such as a proxy; check the address in store.url"
+        )
+    if setting := re.fullmatch(r"Setting (\w+) is readonly", str(err)):
+        return PermanentDependencyError(
+            f"store: {operation} failed: the user in store.url may not set {setting[1]}; give it "
+            "readonly = 2 in place of 1"
+        )
+    causes = list(_causes(err))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return PermanentDependencyError(
+                f"store: {operation} failed: the certificate is not accepted: "
+                f"{cause.verify_message}; name the file of its authority in the environment "
+                "variable SSL_CERT_FILE"
+            )
+    kind = (
+        TransientDependencyError if isinstance(err, OperationalError) else PermanentDependencyError
+    )
+    reasons = (cause.strerror for cause in causes if isinstance(cause, OSError))
+    reason = next(filter(None, reasons), type(causes[-1]).__name__)
+    return kind(f"store: {operation} failed: {reason}")
+
+
+def _causes(err: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it came of, the last one first."""
+    cause: BaseException | None = err
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 @contextmanager

@@ -54,7 +54,9 @@ async def migrate_store(config: Config, *, dry_run: bool) -> list[str]:
     """Bring the tables of the store up to date; return what was, or would be, applied."""
     if config.store_url.startswith("chdb:"):
         make_data_dir(config.data_dir)
-    return await asyncio.to_thread(migrate_url, config.store_url, dry_run=dry_run)
+    return await asyncio.to_thread(
+        migrate_url, config.store_url, cluster=config.store.cluster, dry_run=dry_run
+    )
 
 
 async def open_journal(resolved: Resolved, metrics: Metrics) -> Journal:

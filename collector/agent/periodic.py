@@ -69,10 +69,11 @@ async def clusters(reports: Reports, accounting: Accounting, clock: Clock) -> No
 
 
 async def retention(store: ClickHouseStore, config: Config, clock: Clock) -> None:
-    """Drop what is older than the retention, at the start and every hour."""
+    """Let what is older than is to be kept go, at the start and every hour."""
     kept = timedelta(weeks=config.store.retention_weeks)
     while True:
         try:
+            await store.keep_telemetry(config.store.late_spans_hours)
             if dropped := await store.drop_before(clock.now() - kept):
                 log.info("dropped_old_partitions", partitions=dropped)
         except DependencyError as err:

@@ -47,6 +47,11 @@ class StoreConfig(Section):
     password_env: str | None = Field(
         None, description="environment variable with the password of the user in url"
     )
+    cluster: str | None = Field(
+        None,
+        min_length=1,
+        description="ClickHouse cluster of one shard whose servers all hold the tables, replicated",
+    )
     content: Literal["full", "redacted", "none"] = Field(
         "full", description="keep texts as sent, with personal data masked, or not at all"
     )
@@ -65,6 +70,14 @@ class StoreConfig(Section):
                     "password_env: needs a url with a user and no password, such as "
                     "https://user@host:port/database"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _cluster_has_a_server(self) -> StoreConfig:
+        if self.cluster is not None and not (self.url or "").startswith("http"):
+            raise ValueError(
+                "cluster: needs a url of a ClickHouse server; the embedded engine has no replicas"
+            )
         return self
 
     def opened_with(self, password: SecretStr) -> StoreConfig:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
-import clickhouse_connect
 import msgspec
 import pytest
 from clickhouse_connect.driver.client import Client
@@ -33,8 +33,9 @@ from collector.model import (
 from collector.ports import Store
 from collector.telemetry import Metrics
 from sinks.clickhouse import ClickHouseStore
+from sinks.connection import connect
 from sinks.migrate import migrate_url
-from tests.fakes.clickhouse_http import serving
+from tests.fakes.clickhouse_server import a_database, a_server
 from tests.fakes.store import AT, MemoryStore, decision, stored
 
 ROOT = Path(__file__).parents[2]
@@ -67,43 +68,58 @@ def metrics() -> Metrics:
     return Metrics(CollectorRegistry())
 
 
+class Real(NamedTuple):
+    """A store on the real engine, and the URL of its tables."""
+
+    store: ClickHouseStore
+    url: str
+
+
 @pytest.fixture(scope="module")
-def clickhouse(folder: Path, metrics: Metrics) -> Iterator[ClickHouseStore]:
-    """The real engine: one folder per process, so one store for the module."""
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    yield store
+def embedded(folder: Path, metrics: Metrics) -> Iterator[Real]:
+    """One folder per process, so one store for the module."""
+    url = f"chdb://{folder}"
+    store = asyncio.run(ClickHouseStore.open(url, StoreConfig(), metrics))
+    yield Real(store, url)
     asyncio.run(store.close())
 
 
 @pytest.fixture(scope="module")
-def server(clickhouse: ClickHouseStore, folder: Path) -> Iterator[str]:
-    """The URL of a server on the same tables."""
-    with serving(folder) as url:
-        yield url
+def served(embedded: Real, folder: Path, metrics: Metrics) -> Iterator[Real]:
+    """A database of a server."""
+    with a_server(folder) as server, a_database(server) as config:
+        url = config.url or ""
+        migrate_url(url, cluster=config.cluster)
+        store = asyncio.run(ClickHouseStore.open(url, config, metrics))
+        yield Real(store, url)
+        asyncio.run(store.close())
 
 
-@pytest.fixture(scope="module")
-def served(server: str, metrics: Metrics) -> Iterator[ClickHouseStore]:
-    """The real store as a client of that server."""
-    store = asyncio.run(ClickHouseStore.open(f"{server}/default", StoreConfig(), metrics))
-    yield store
-    asyncio.run(store.close())
+@pytest.fixture(params=["embedded", "served"])
+def real(request: pytest.FixtureRequest) -> Real:
+    found: Real = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture
-def client(clickhouse: ClickHouseStore, folder: Path) -> Iterator[Client]:
+def clickhouse(real: Real) -> ClickHouseStore:
+    return real.store
+
+
+@pytest.fixture
+def client(real: Real) -> Iterator[Client]:
     """A look at the tables from beside the store."""
-    client = clickhouse_connect.get_client(interface="chdb", path=str(folder), database="default")
+    client = connect(real.url, {})
     yield client
     client.close()
 
 
-@pytest.fixture(params=["memory", "clickhouse", "served"])
+@pytest.fixture(params=["memory", "embedded", "served"])
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryStore()
-    real: ClickHouseStore = request.getfixturevalue("clickhouse")
-    return real
+    real: Real = request.getfixturevalue(request.param)
+    return real.store
 
 
 FULL = RagRequest(
@@ -355,9 +371,9 @@ async def test_each_insert_touches_one_partition_and_has_a_batch_id(
     assert batches.result_rows == [(4, 1)] * 3
 
 
-async def test_tables_are_synced_to_disk_and_the_engine_is_bounded(client: Client) -> None:
+def test_tables_are_synced_to_disk(client: Client) -> None:
     tables = client.query(
-        "SELECT name, create_table_query FROM system.tables WHERE database = 'default'"
+        "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase()"
     )
     assert {row[0] for row in tables.result_rows} == {
         "requests",
@@ -376,10 +392,15 @@ async def test_tables_are_synced_to_disk_and_the_engine_is_bounded(client: Clien
     for name, sql in tables.result_rows:
         assert "fsync_after_insert = 1" in sql, name
         assert "fsync_part_directory = 1" in sql, name
+
+
+def test_the_embedded_engine_is_bounded(embedded: Real) -> None:
+    client = connect(embedded.url, {})
     limits = client.query(
         "SELECT name, value FROM system.server_settings WHERE name IN "
         "('max_server_memory_usage', 'mark_cache_size', 'primary_index_cache_size')"
     )
+    client.close()
     assert dict(limits.result_rows) == {  # type: ignore[arg-type]
         "max_server_memory_usage": "2000000000",
         "mark_cache_size": "134217728",
@@ -508,9 +529,7 @@ async def test_a_query_that_is_not_there_or_lacks_a_parameter_is_named(
         )
 
 
-async def test_one_process_is_told_that_it_has_a_store_open(
-    clickhouse: ClickHouseStore, tmp_path: Path
-) -> None:
+async def test_one_process_is_told_that_it_has_a_store_open(embedded: Real, tmp_path: Path) -> None:
     with pytest.raises(PermanentDependencyError, match="one process holds one folder"):
         await ClickHouseStore.open(
             f"chdb://{tmp_path / 'second'}", StoreConfig(), Metrics(CollectorRegistry())
@@ -526,54 +545,6 @@ async def test_a_url_that_cannot_be_used_says_what_to_write() -> None:
     }.items():
         with pytest.raises(PermanentDependencyError, match=words):
             await ClickHouseStore.open(url, StoreConfig(), Metrics(CollectorRegistry()))
-
-
-async def test_a_server_that_does_not_answer_is_a_transient_failure() -> None:
-    with pytest.raises(TransientDependencyError) as caught:
-        await ClickHouseStore.open(
-            "http://user:s3cret@127.0.0.1:9/db", StoreConfig(), Metrics(CollectorRegistry())
-        )
-    assert "127.0.0.1:9" in str(caught.value)
-    assert "s3cret" not in str(caught.value)
-
-
-async def test_a_server_is_not_touched_until_somebody_migrates_it(
-    server: str, client: Client, metrics: Metrics
-) -> None:
-    client.command("CREATE DATABASE bare")
-    url = f"{server}/bare"
-    with pytest.raises(
-        PermanentDependencyError, match=r"lack 0001_requests, .*groundwatch migrate"
-    ):
-        await ClickHouseStore.open(url, StoreConfig(), metrics)
-    names = migrate_url(url, dry_run=True)
-    assert client.command("SELECT count() FROM system.tables WHERE database = 'bare'") == 0
-    assert migrate_url(url) == names
-    assert migrate_url(url) == []
-    store = await ClickHouseStore.open(url, StoreConfig(late_spans_hours=7), metrics)
-    await store.close()
-    table = client.command("SHOW CREATE TABLE bare.telemetry")
-    assert "TTL toDateTime(stored_at) + toIntervalHour(7)" in str(table)
-
-
-async def test_a_changed_migration_is_refused_by_the_database_that_knows_it(
-    server: str, client: Client
-) -> None:
-    client.command("CREATE DATABASE drifted")
-    migrate_url(f"{server}/drifted")
-    client.command(
-        "INSERT INTO drifted.schema_migrations (name, checksum, applied_at) "
-        "VALUES ('0002_judgements', 'another', now64(3) + 1)"
-    )
-    with pytest.raises(PermanentDependencyError, match="0002_judgements was changed after"):
-        migrate_url(f"{server}/drifted")
-
-
-async def test_an_error_of_a_server_says_what_to_do_and_quotes_no_text(
-    server: str, metrics: Metrics
-) -> None:
-    with pytest.raises(PermanentDependencyError, match=r"81 UNKNOWN_DATABASE; .* create it"):
-        await ClickHouseStore.open(f"{server}/absent", StoreConfig(), metrics)
 
 
 OPEN = """

@@ -77,8 +77,8 @@ def test_spans_of_a_trace_sent_to_either_agent_are_one_request_also_when_one_is_
 ) -> None:
     messages, sizes = single_spans()
     asyncio.run(with_tables(tmp_path / "clickhouse"))
-    with serving(tmp_path / "clickhouse") as url:
-        config = config_of(broker, url, f"{uuid4()}.")
+    with serving(tmp_path / "clickhouse") as server:
+        config = config_of(broker, server.url, f"{uuid4()}.")
         (tmp_path / "one").mkdir()
         (tmp_path / "two").mkdir()
         with (
@@ -95,7 +95,7 @@ def test_spans_of_a_trace_sent_to_either_agent_are_one_request_also_when_one_is_
                 )
                 assert answer.status_code == httpx.codes.OK
             totals = settled(one, len(sizes))
-        assert asyncio.run(stored_spans(url, sorted(sizes))) == sizes
+        assert asyncio.run(stored_spans(server.url, sorted(sizes))) == sizes
     assert totals["requests"] == len(sizes)
     assert totals["accounting_ok"]
     assert totals["judged"] + sum(totals["failed"].values()) == totals["eligible"]

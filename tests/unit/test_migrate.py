@@ -6,7 +6,7 @@ import re
 import pytest
 
 from collector.errors import PermanentDependencyError
-from sinks.migrate import Migration, packaged, pending
+from sinks.migrate import Migration, packaged, pending, replicated
 
 FIRST = Migration("0001_first", "CREATE TABLE a;\n")
 SECOND = Migration("0002_second", "CREATE TABLE b;\n")
@@ -46,4 +46,29 @@ def test_packaged_migrations_are_numbered_without_gaps_and_safe_to_repeat() -> N
     assert numbers == list(range(1, len(numbers) + 1))
     for migration in migrations:
         for statement in migration.statements:
-            assert re.match(r"(CREATE TABLE|ALTER TABLE .* ADD \w+) IF NOT EXISTS", statement)
+            assert re.match(
+                r"(CREATE TABLE|ALTER TABLE \w+ ADD \w+) IF NOT EXISTS\s|"
+                r"ALTER TABLE \w+ MATERIALIZE COLUMN ",
+                statement,
+            )
+
+
+def test_on_a_cluster_tables_are_made_everywhere_and_replicated() -> None:
+    assert replicated(
+        "CREATE TABLE IF NOT EXISTS a (\n  ENGINE String\n)\n"
+        "ENGINE = ReplacingMergeTree(version)\nORDER BY ENGINE",
+        "main",
+    ) == (
+        "CREATE TABLE IF NOT EXISTS a ON CLUSTER `main` (\n  ENGINE String\n)\n"
+        "ENGINE = ReplicatedReplacingMergeTree(version)\nORDER BY ENGINE"
+    )
+
+
+def test_a_replicated_table_passes_its_changes_on_by_itself() -> None:
+    statement = "ALTER TABLE a ADD COLUMN IF NOT EXISTS b String"
+    assert replicated(statement, "main") == statement
+
+
+def test_the_name_of_a_cluster_cannot_end_its_quotes() -> None:
+    statement = "CREATE TABLE IF NOT EXISTS a (b String)\nENGINE = MergeTree\nORDER BY b"
+    assert " ON CLUSTER `x\\`; DROP \\\\` (b" in replicated(statement, "x`; DROP \\")
