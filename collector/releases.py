@@ -13,7 +13,7 @@ import structlog
 from collector.errors import DependencyError
 from collector.ports import Store
 
-_SECONDS_BETWEEN = 30.0
+_SECONDS_BETWEEN = 1.0
 _LATEST = 2**63
 
 log = structlog.get_logger()

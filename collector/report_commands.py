@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from collector.config import load
 from collector.errors import UsageError
 from collector.model import FAITHFULNESS
 from collector.options import (
@@ -120,6 +122,34 @@ def review_report(
         print_json(report["conversations"])
     else:
         print(render(report, output.value))
+
+
+@review_app.command("handover", epilog="Example: groundwatch review handover -c groundwatch.yaml")
+def review_handover(
+    config: ConfigOption = None,
+    data_dir: DataDirOption = None,
+    week: WeekOption = None,
+    *,
+    send: Annotated[
+        bool, typer.Option("--send", help="Send it now, to see whether it arrives.")
+    ] = False,
+) -> None:
+    """Print the hand-over of the week that ended last, or of another one, or send it."""
+    from collector.remote import handover as ask
+    from dashboards.review.handover import senders_of, week_before
+
+    name = week or week_before(datetime.now(UTC).date())
+    window = window_of("review", None, name)
+    resolved = load(config) if send else to_read(config, data_dir)
+    senders = senders_of(resolved)
+    if send and not senders:
+        raise UsageError(["review.handover: nobody receives it; set webhook_url_env or mail"])
+    message = run_async(ask(resolved, name, window))
+    if not send:
+        print(message.text)
+    for receiver, deliver in senders.items() if send else ():
+        run_async(deliver(message))
+        print(f"sent: {receiver}")
 
 
 @review_app.command("password", epilog="Example: groundwatch review password")

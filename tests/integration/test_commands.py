@@ -144,7 +144,7 @@ def another_program() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("left", ["[]", '{"review": "http://[", "id": "x"}'])
+@pytest.mark.parametrize("left", ["[]", '{"review": "http://[", "id": "x", "token": ""}'])
 def test_an_announcement_that_is_damaged_is_not_believed(past: AgentProcess, left: str) -> None:
     (past.data_dir / "agent.json").write_text(left)
     done = past.run_command("estimates", "--json")
@@ -155,7 +155,9 @@ def test_an_announcement_that_is_damaged_is_not_believed(past: AgentProcess, lef
 def test_another_program_at_the_address_of_a_killed_agent_is_not_asked(
     past: AgentProcess, another_program: str
 ) -> None:
-    (past.data_dir / "agent.json").write_text(json.dumps({"review": another_program, "id": "y"}))
+    (past.data_dir / "agent.json").write_text(
+        json.dumps({"review": another_program, "id": "y", "token": ""})
+    )
     done = past.run_command("estimates", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["total"]["requests"] == 0
@@ -164,7 +166,9 @@ def test_another_program_at_the_address_of_a_killed_agent_is_not_asked(
 def test_an_answer_that_is_no_report_is_said_in_one_line(
     past: AgentProcess, another_program: str
 ) -> None:
-    (past.data_dir / "agent.json").write_text(json.dumps({"review": another_program, "id": "x"}))
+    (past.data_dir / "agent.json").write_text(
+        json.dumps({"review": another_program, "id": "x", "token": ""})
+    )
     done = past.run_command("estimates")
     (past.data_dir / "agent.json").unlink()
     assert (done.returncode, done.stderr) == (
@@ -182,7 +186,7 @@ def test_another_agent_at_the_address_of_a_killed_one_does_not_answer_for_it(
         while other.totals()["requests"] < 5:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        told = {"review": other.urls["review"], "id": "0" * 32}
+        told = {"review": other.urls["review"], "id": "0" * 32, "token": ""}
         (past.data_dir / "agent.json").write_text(json.dumps(told))
         answers = [agent.run_command("estimates", "--json") for agent in (past, other)]
     assert [json.loads(done.stdout)["total"]["requests"] for done in answers] == [0, 5]
