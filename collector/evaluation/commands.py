@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -24,6 +25,10 @@ from collector.options import (
     run_async,
     window_of,
 )
+
+if TYPE_CHECKING:
+    from collector.config import Resolved
+    from collector.evaluation.gate import Decision
 
 _OLD = typer.Argument(help="Run of the version in use: its name, or its folder.")
 _NEW = typer.Argument(help="Run of the version that is to replace it.")
@@ -217,6 +222,7 @@ def _gate(
     ] = None,
     config: ConfigOption = None,
     *,
+    store: Annotated[bool, typer.Option(help="Keep what it says in the store too.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a version may be released: exit code 0 if it may, 1 with reasons if not."""
@@ -233,5 +239,25 @@ def _gate(
         print(render_decision(decision, shape.value), end="")
     else:
         printed.decision(decision, Console())
+    if store:
+        _keep(resolved, decision)
     if not decision.passed:
         raise typer.Exit(1)
+
+
+def _keep(resolved: Resolved, decision: Decision) -> None:
+    """Keep what the gate said; a store that is away changes no decision on a release."""
+    from collector.gates import GateResult
+    from collector.remote import send_gate
+
+    result = GateResult(
+        old=decision.compared.old,
+        new=decision.compared.new,
+        decided_at=datetime.now(UTC),
+        blocked=decision.blocked,
+        warnings=decision.warnings,
+    )
+    try:
+        run_async(send_gate(resolved, result))
+    except DependencyError as err:
+        print(f"the decision stands, but it is not kept: {err}", file=sys.stderr)

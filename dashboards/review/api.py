@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from collector.gates import accept_gate
 from dashboards.review.asking import json_array, json_body, options_of, window_of
 from dashboards.review.desk import Desk
 from dashboards.review.openapi import description
@@ -76,6 +77,12 @@ def api_routes(desk: Desk) -> list[Route]:
         stored = [await reports.accept_evaluation(part, now) for part in parts]
         return JSONResponse({"stored": sum(stored)})
 
+    async def gates(request: Request) -> Response:
+        results = await json_array(request)
+        for result in results:
+            await accept_gate(reports.store, result)
+        return JSONResponse({"stored": len(results)})
+
     async def draft(request: Request) -> Response:
         found = await desk.draft(request.path_params["trace_id"])
         return _json(_there(found, "no such request, or it holds no question"))
@@ -115,6 +122,7 @@ def api_routes(desk: Desk) -> list[Route]:
         Route("/api/requests/{trace_id:path}", stored_request),
         Route("/api/labels", labels, methods=["POST"]),
         Route("/api/evaluations", evaluations, methods=["POST"]),
+        Route("/api/gates", gates, methods=["POST"]),
         Route("/api/drafts/{trace_id:path}", draft),
         Route("/api/candidates/{candidate_id}", candidate),
         Route("/api/candidates/{candidate_id}/events", act, methods=["POST"]),

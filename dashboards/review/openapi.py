@@ -189,6 +189,11 @@ _PATHS: dict[str, Schema] = {
         {"oneOf": [_ANY, _list(_ANY)]},
         _STORED,
     ),
+    "gates": _post(
+        "Take in what the release gate said; `groundwatch gate` does",
+        {"oneOf": [_ANY, _list(_ANY)]},
+        _STORED,
+    ),
     "openapi.json": _get("This description", _ANY),
     "estimates": _get(
         "Faithfulness per segment with interval, and where every request is",
