@@ -120,7 +120,7 @@ class HandoverConfig(Section):
     at: Annotated[str, AfterValidator(_moment)] | None = Field(
         None,
         description="day and time, such as mon 08:00; null sends none. "
-        "It tells of the week that ended last, in one agent of several only",
+        "It tells of the week that ended last",
     )
     time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
         "UTC", description="zone of that time, such as Europe/Berlin"
@@ -170,7 +170,7 @@ class ReviewConfig(Section):
     public_url: Annotated[str, AfterValidator(_public_url)] | None = Field(
         None,
         description="where people open the page, such as https://review.example.com; "
-        "for links in the hand-over",
+        "for links in the hand-over, and sessions by https only",
     )
     handover: HandoverConfig = HandoverConfig()
     trace_url: Annotated[str, AfterValidator(_trace_url)] | None = Field(

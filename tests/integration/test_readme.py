@@ -95,7 +95,7 @@ def is_golden(example: str) -> bool:
 def test_the_configuration_example_is_accepted(example: str, tmp_path: Path) -> None:
     path = tmp_path / "groundwatch.yaml"
     path.write_text(example)
-    load(path, {"MY_JUDGE_KEY": "x", "KAFKA_PASSWORD": "x"})
+    load(path, dict.fromkeys(("MY_JUDGE_KEY", "KAFKA_PASSWORD", "CHAT_WEBHOOK"), "x"))
 
 
 def test_the_golden_example_is_a_row_with_all_its_fields(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@
   "receive.ingest_token_env" (dig "receive" "ingest_token_env" nil .Values.config)
   "store.password_env" (dig "store" "password_env" nil .Values.config)
   "journal.kafka.security.sasl_password_env" (dig "security" "sasl_password_env" nil ($kafka | default dict))
+  "review.session_key_env" (dig "review" "session_key_env" nil .Values.config)
+  "review.api_token_env" (dig "review" "api_token_env" nil .Values.config)
+  "review.handover.webhook_url_env" (dig "review" "handover" "webhook_url_env" nil .Values.config)
+  "review.handover.mail.password_env" (dig "password_env" nil (dig "review" "handover" "mail" dict .Values.config | default dict))
   "source.kafka.security.sasl_password_env" (dig "security" "sasl_password_env" nil (dig "source" "kafka" dict .Values.config | default dict))
 -}}
 {{- if eq ($judge.engine | default "lexical") "openai" -}}
