@@ -1,6 +1,9 @@
 """Time of the review's pages with many stored requests, against the bare queries behind them.
 
-python -m tests.bench.review --requests 1000000
+python -m tests.bench.review --requests 1000000 --weeks 13
+
+Cold is a page that nobody looked at lately. Beside each time stands how long processors worked for
+it: on a busy machine that says more.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -27,17 +31,31 @@ from sinks.migrate import migrate_url
 
 ROUNDS = 5
 JUDGE = "bench"
-# Four turns a conversation, eight segments, a tenth is judged, one answer in twenty is bad.
+_SLICE = 50_000
+# Four turns a conversation, eight segments, a tenth is judged, one answer in twenty is bad, one in
+# 500 failed. One request in fifty has a thumb of a user, one in 33 an inferred signal.
 REQUESTS = """
 INSERT INTO requests (filed_at, batch_id, trace_id, version, service, started_at, conversation_id,
   segment, question, answer, status, sampled, probability, uniform, stratum, salt, decided_at,
-  lexical_score, documents.rank, documents.document_id, documents.text)
-SELECT now64(6) - toIntervalSecond(number * 604000 / {count:UInt64}) AS at, 'bench',
+  lexical_score, span_ids, documents.rank, documents.document_id, documents.text)
+SELECT now64(6) - toIntervalSecond(number * {seconds:UInt64} / {count:UInt64}) AS at, 'bench',
   lower(hex(MD5(toString(number)))), 1, 'bot', at, concat('c', toString(intDiv(number, 4))),
-  concat('segment-', toString(number % 8)), concat('question ', toString(number)),
-  concat('answer ', toString(number)), 'ok', number % 10 = 0, 0.1, 0, 'all', 's', at, 0.9,
+  concat('segment-', toString(intDiv(number, 4) % 8)), concat('question ', toString(number)),
+  concat('answer ', toString(number)), if(number % 500 = 3, 'error', 'ok'), number % 10 = 0, 0.1, 0,
+  'all', 's', at, 0.5 + cityHash64(number) % 500 / 1000,
+  arrayMap(n -> lower(hex(cityHash64(number, n))), range(8)),
   [1, 2], ['page-1', 'page-2'], ['One page of text.', 'Another page of text.']
-FROM numbers({count:UInt64})
+FROM numbers({start:UInt64}, {slice:UInt64})
+"""
+SIGNALS = """
+INSERT INTO signals (filed_at, batch_id, signal_id, rank, kind, occurred_at, received_at, trace_id,
+  sentiment, source, confidence, revoked)
+SELECT now64(6) - toIntervalSecond(number * {seconds:UInt64} / {count:UInt64}) AS at, 'bench',
+  concat('signal ', toString(number)), 1,
+  multiIf(number % 100 = 0, 'thumbs_up', number % 50 = 0, 'thumbs_down', 'rephrase'), at, at,
+  lower(hex(MD5(toString(number)))), if(number % 100 = 0, 1, -1),
+  if(number % 50 = 0, 'api', 'inferred'), if(number % 50 = 0, NULL, 0.7), false
+FROM numbers({count:UInt64}) WHERE number % 50 = 0 OR number % 33 = 0
 """
 JUDGEMENTS = """
 INSERT INTO judgements (filed_at, batch_id, rank, trace_id, scorer, fingerprint, status, score,
@@ -51,13 +69,19 @@ FROM requests WHERE sampled
 """
 
 
-async def _seconds(work: Callable[[], Awaitable[object]]) -> float:
-    """Return the fastest of some rounds; the others were disturbed."""
+class Took(NamedTuple):
+    """The fastest of some rounds, since the others were disturbed: seconds in all, and of work."""
+
+    seconds: float
+    work: float
+
+
+async def _took(work: Callable[[], Awaitable[object]]) -> Took:
     found = []
     for _ in range(ROUNDS):
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         await work()
-        found.append(time.perf_counter() - started)
+        found.append(Took(time.perf_counter() - started, time.process_time() - worked))
     return min(found)
 
 
@@ -66,44 +90,64 @@ async def _measure(folder: Path) -> None:
         f"chdb://{folder}", StoreConfig(), Metrics(CollectorRegistry())
     )
     reports = Reports(store, JUDGE)
-    app = build_review(reports, list, ["*"])
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://agent", timeout=120
-    ) as client:
 
-        async def page(path: str) -> None:
-            (await client.get(path)).raise_for_status()
+    def browser() -> httpx.AsyncClient:
+        app = build_review(reports, list, ["*"])
+        transport = httpx.ASGITransport(app)
+        return httpx.AsyncClient(transport=transport, base_url="http://agent", timeout=120)
 
-        window = last("7d", datetime.now(UTC))
-        worst = (await reports.worst(window, "", 1))[0]
-        name, trace_id = worst["conversation"], worst["worst_trace_id"]
+    async def page(client: httpx.AsyncClient, path: str) -> None:
+        (await client.get(path)).raise_for_status()
+
+    async def first_look() -> None:
+        async with browser() as client:
+            await page(client, "/")
+
+    window = last("7d", datetime.now(UTC))
+    worst = (await reports.worst(window, "", 1))[0]
+    name, trace_id = worst["conversation"], worst["worst_trace_id"]
+    async with browser() as client:
+        await page(client, f"/conversation/{name}")  # the list beside it is kept from here on
         pairs = {
-            "week view": (lambda: page("/"), lambda: reports.worst(window, "", 20)),
+            "week view, cold": (first_look, lambda: reports.worst(window, "", 20)),
+            "week view, again": (lambda: page(client, "/"), lambda: reports.worst(window, "", 20)),
             "conversation view": (
-                lambda: page(f"/conversation/{name}?turn={trace_id}"),
+                lambda: page(client, f"/conversation/{name}?turn={trace_id}"),
                 lambda: reports.turns(name, trace_id),
             ),
         }
         for what, (whole, bare) in pairs.items():
-            took, floor = await _seconds(whole), await _seconds(bare)
-            print(f"{what:18} {1000 * took:6.0f} ms, {took / floor:4.1f} times its bare query")
+            took, floor = await _took(whole), await _took(bare)
+            print(
+                f"{what:18} {1000 * took.seconds:6.0f} ms ({1000 * took.work:.0f} ms of work), "
+                f"{took.seconds / floor.seconds:4.1f} times its bare query "
+                f"({1000 * floor.seconds:.0f} ms, {1000 * floor.work:.0f} of work)"
+            )
     await store.close()
+
+
+def _fill(url: str, count: int, weeks: int) -> None:
+    migrate_url(url, dry_run=False)
+    client = connect(url, WRITER_SETTINGS)
+    spread = {"count": count, "seconds": weeks * 604_000}
+    for start in range(0, count, _SLICE):
+        part = {"start": start, "slice": min(_SLICE, count - start)}
+        client.command(REQUESTS, parameters={**spread, **part})
+    client.command(JUDGEMENTS)
+    client.command(SIGNALS, parameters=spread)
+    client.close()
 
 
 def main() -> None:
     """Fill a store in a temporary folder and time the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=200_000)
-    count = parser.parse_args().requests
+    parser.add_argument("--weeks", type=int, default=1)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        url = f"chdb://{folder}"
-        migrate_url(url, dry_run=False)
-        client = connect(url, WRITER_SETTINGS)
-        client.command(REQUESTS, parameters={"count": count})
-        client.command(JUDGEMENTS)
-        client.close()
-        print(f"{count} requests of one week in the embedded store")
+        _fill(f"chdb://{folder}", given.requests, given.weeks)
+        print(f"{given.requests} requests of {given.weeks} weeks in the embedded store")
         asyncio.run(_measure(folder))
 
 
