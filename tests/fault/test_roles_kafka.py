@@ -82,7 +82,7 @@ def reports(agent: AgentProcess) -> bool:
     return series(agent, "role", role="reporter") == [1.0]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_roles_apart_judge_each_request_once_and_another_reporter_takes_over(
     tmp_path: Path, broker: Broker
 ) -> None:
@@ -91,9 +91,12 @@ def test_roles_apart_judge_each_request_once_and_another_reporter_takes_over(
         server = stack.enter_context(serving(tmp_path / "clickhouse"))
         config = config_of(broker, server.url)
         agents: dict[str, AgentProcess] = {}
+        nowhere = {"store": {"url": "http://127.0.0.1:1/default"}}
         for name, role in ROLES.items():
             (tmp_path / name).mkdir()
-            agents[name] = stack.enter_context(AgentProcess(tmp_path / name, config, roles=role))
+            # A receiver asks for no store.
+            own = config | nowhere if role == "receiver" else config
+            agents[name] = stack.enter_context(AgentProcess(tmp_path / name, own, roles=role))
         for name, agent in agents.items():
             assert agent.urls.keys() - {"id", "token"} == LISTENS.get(name, {"metrics"})
             for path in ("healthz", "readyz"):
@@ -131,3 +134,7 @@ def test_roles_apart_judge_each_request_once_and_another_reporter_takes_over(
         first.kill()
         until(lambda: reports(second), "the other takes over")
         until(lambda: len(series(second, "judge_trusted")) == 1, "and says what it knows")
+        first.start()
+        assert series(first, "role", role="reporter") == [0.0]
+        assert second.stop() == 0
+        until(lambda: reports(first), "it is handed the turn of one that stops")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,7 @@ from collector.journal.turn import Turns
 from collector.ports import LetGo
 
 KAFKA = {"kafka": {"brokers": ["kafka-1.example.com:9092"]}}
+ROOT = Path(__file__).parents[2]
 SERVER = {"url": "https://groundwatch@clickhouse.example.com:8443/groundwatch"}
 
 
@@ -50,6 +55,22 @@ def test_some_roles_need_a_journal_and_a_store_that_can_be_shared(
     check_roles(
         roles_of("receiver,processor"), Config.model_validate({"journal": KAFKA, "store": SERVER})
     )
+
+
+def test_the_command_names_what_it_lacks_and_ends_with_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "collector", "run", "--roles", "judge"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "journal.kafka: needed" in done.stderr
+    assert "store.url: needed" in done.stderr
+    assert not list(tmp_path.iterdir()), "nothing is made"
 
 
 class Member:
