@@ -28,11 +28,7 @@ from collector.accounting import Accounting
 from collector.acks import Acks
 from collector.assembler import Assembler, Closed
 from collector.config import Config
-from collector.errors import (
-    Overloaded,
-    PermanentDependencyError,
-    TransientDependencyError,
-)
+from collector.errors import Overloaded, TransientDependencyError
 from collector.extract import extract
 from collector.inference import conversation_entries
 from collector.late_draws import (
@@ -62,6 +58,7 @@ from collector.ports import (
 )
 from collector.reading import Reader, Taken
 from collector.redaction import storable_request
+from collector.request_writer import RequestWriter
 from collector.sampling import OwnDraw, with_own_draws
 from collector.segments import Segmenter
 from collector.set_aside import SetAside, letter_of, log_fault
@@ -124,6 +121,7 @@ class Processor:
         self._foreseen = foreseen
         self._own_draws = own_draws
         self._set_aside = SetAside(dead_letters, metrics)
+        self._writer = RequestWriter(store, self._set_aside)
         self._accounting = accounting
         self._metrics = metrics
         self._config = config
@@ -264,7 +262,7 @@ class Processor:
             patiently,
         )
         told = {item.row.request.trace_id for item in built}
-        refused = await self._write([item.row for item in built if item.is_news], patiently)
+        refused = await self._writer.write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
         # Again after a replay: between writing rows and appending these a process may have died.
         entries = [task_entry(task) for item in built for task in item.tasks]
@@ -375,28 +373,6 @@ class Processor:
         )
         tasks = scorer_tasks(kept, row, version, known)
         return _Built(row, known, tasks if task is None else [task, *tasks])
-
-    async def _write(self, rows: Sequence[StoredRequest], patiently: Patience) -> set[str]:
-        """Write rows; set aside those the store refuses for good, and return their trace ids."""
-        if not rows:
-            return set()
-        try:
-            await patiently(self._store.write_requests, rows)
-        except PermanentDependencyError:
-            refused = [row for row in rows if not await self._accepts(row, patiently)]
-            if len(refused) == len(rows):
-                raise  # not the fault of one row: stop before the journal is drained for nothing
-            letters = [letter_of(row.request.trace_id, row.telemetry) for row in refused]
-            await self._set_aside(letters, "store_refused", patiently)
-            return {row.request.trace_id for row in refused}
-        return set()
-
-    async def _accepts(self, row: StoredRequest, patiently: Patience) -> bool:
-        try:
-            await patiently(self._store.write_requests, [row])
-        except PermanentDependencyError:
-            return False
-        return True
 
     async def _commit(self) -> None:
         async with self._lock:

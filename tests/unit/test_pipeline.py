@@ -252,6 +252,45 @@ async def test_a_row_refused_for_good_does_not_hold_up_its_neighbours(metrics: M
     assert rig.count("requests_total") == 3
 
 
+async def test_a_row_refused_for_good_is_set_aside_also_when_it_comes_alone(
+    metrics: Metrics,
+) -> None:
+    rig = Rig(metrics)
+    poisoned = next(iter(bodies(1, 1, seed=99)))
+    bad = {s.trace_id.hex() for s in spans_of(ExportTraceServiceRequest.FromString(poisoned))}
+    refuse(rig, lambda trace_id: trace_id in bad)
+    async with rig.running():
+        await rig.send(*bodies(1, 1))
+        await until(lambda: len(rig.store.by_trace) == 1)
+        await rig.send(poisoned)
+        await until(lambda: len(rig.letters.kept) == 1)
+    assert [reason for _, reason in rig.letters.kept] == ["store_refused"]
+    assert rig.count("requests_total") == 1
+
+
+async def test_a_store_that_begins_to_refuse_everything_stops_us(metrics: Metrics) -> None:
+    rig = Rig(metrics)
+    asked: list[str] = []
+
+    def is_bad(trace_id: str) -> bool:
+        asked.append(trace_id)
+        return len(asked) > 1
+
+    refuse(rig, is_bad)
+    try:
+        async with rig.running():
+            await rig.send(*bodies(1, 1))
+            await until(lambda: rig.committed() > 0)
+            await rig.send(*bodies(1, 1, seed=99))
+            await until(lambda: len(asked) == 4)  # in the batch, alone, and the one before again
+    except* PermanentDependencyError:
+        pass
+    else:
+        raise AssertionError("must raise")
+    assert asked[0] == asked[3]
+    assert rig.letters.kept == []
+
+
 async def test_a_store_that_refuses_everything_stops_us_and_loses_nothing(
     metrics: Metrics,
 ) -> None:
