@@ -6,9 +6,10 @@ It blocks what is shown, not what is suspected:
 - a floor that the new version is below beyond chance;
 - a segment that sank from above its floor to below it, with a drop that is not chance.
 
-Chance is one in twenty for each of the three, however many measures and segments there are. Of
-the first, half is spent on all questions and half on segments, so that more segments do not blunt
-the overall test (Holm in both). Segments of fewer than 20 questions are reported and block nothing.
+Chance is one in twenty for the first and for the second and one in forty for the third, however
+many measures and segments there are. Of the first, half is spent on all questions and half on
+segments, so that more segments do not blunt the overall test (Holm in both). Segments of fewer than
+20 questions are reported and block nothing.
 
 What could not be excluded is a warning: "no drop shown" is never "no drop".
 """
@@ -212,5 +213,5 @@ def _sunk(low: Sequence[_Slice], segments: Sequence[Comparison]) -> dict[tuple[s
     return {
         (one.measure, one.segment): one.old
         for one, p in zip(candidates, p_values, strict=True)
-        if p < _CHANCE and one.old is not None and one.old >= floors[one.measure, one.segment]
+        if p < _CHANCE / 2 and one.old is not None and one.old >= floors[one.measure, one.segment]
     }

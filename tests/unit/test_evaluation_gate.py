@@ -48,6 +48,16 @@ def test_a_version_that_lifts_the_mean_and_sinks_one_segment_is_blocked_for_that
     ]
 
 
+def test_a_segment_that_sank_below_its_floor_by_chance_is_a_warning() -> None:
+    # From 16 to 14 of 20, two lost and none gained: p = .25.
+    segments = ["lookup"] * 60 + ["multi_hop"] * 20
+    old = run_of("old", {"recall@5": [1] * 76 + [0] * 4}, segments)
+    new = run_of("new", {"recall@5": [1] * 74 + [0] * 6}, segments)
+    found = decide(old, new, CONFIG)
+    assert found.passed
+    assert any("0.700 on 20 questions, below its floor" in one for one in found.warnings)
+
+
 def test_a_large_drop_in_a_segment_is_blocked_also_above_its_floor() -> None:
     segments = ["lookup"] * 200 + ["multi_hop"] * 100
     old = run_of("old", {"correctness": [1] * 300}, segments)
