@@ -58,8 +58,9 @@ def _of_quality() -> list[dict[str, Any]]:
     return [
         _alert(
             "GroundwatchFaithfulnessLow",
-            "groundwatch_faithfulness_evidence"
-            " >= groundwatch_faithfulness_evidence_threshold"
+            # Whichever agent reports: a page is the same page when the reporter moves.
+            f"max by ({_BY}) (groundwatch_faithfulness_evidence)"
+            f" >= max by ({_BY}) (groundwatch_faithfulness_evidence_threshold)"
             f" unless on ({_BY}) ({_DEGRADED})",
             severity="page",
             lasts="1m",
@@ -153,7 +154,8 @@ def _of_the_judge() -> list[dict[str, Any]]:
         ),
         _alert(
             "GroundwatchJudgeUntrusted",
-            "max by (judge) (groundwatch_judge_trusted) == 0",
+            # Over an hour, so that a restart does not begin the three days anew.
+            "max by (judge) (max_over_time(groundwatch_judge_trusted[1h])) == 0",
             severity="ticket",
             lasts="3d",
             summary="Nothing shows that {{ $labels.judge }} can be trusted, for 3 days now.",

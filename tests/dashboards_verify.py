@@ -4,7 +4,8 @@ python -m tests.dashboards_verify writes dashboards/grafana/VERIFIED.md and fail
 errs, or where a panel does not get the labels or columns that it shows.
 
 The data are those of the demo, run twice on the same folder, so that there is a restart; of two
-runs of its golden set; of labels for claims of its judge; and of one golden candidate.
+runs of its golden set, with what the gate says of them; of labels for claims of its judge; and of
+one golden candidate.
 """
 
 from __future__ import annotations
@@ -52,12 +53,18 @@ class Result(NamedTuple):
 
 @contextmanager
 def demo(
-    folder: Path, *options: str, until: str = "Traffic goes on"
+    folder: Path,
+    *options: str,
+    until: str = "Traffic goes on",
+    command: Sequence[str] = _COMMAND,
 ) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
     """Run `groundwatch demo` with its data in `folder`/demo, and yield once it says `until`."""
-    command = [*_COMMAND, "demo", "--data-dir", str(folder / "demo"), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+        [*command, "demo", "--data-dir", str(folder / "demo"), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        bufsize=1,
     )
     assert process.stdout is not None
     try:
@@ -120,17 +127,17 @@ def rules(folder: Path) -> Path:
     return path
 
 
-def _groundwatch(folder: Path, *words: str) -> str:
+def _groundwatch(folder: Path, *words: str, code: int = 0) -> str:
     done = subprocess.run(
         [*_COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
-    if done.returncode:
-        raise AssertionError(done.stderr)
+    if done.returncode != code:
+        raise AssertionError(done.stdout + done.stderr)
     return done.stdout
 
 
 def golden_runs(folder: Path) -> None:
-    """Measure the assistant with its planted failures, and the mended one."""
+    """Measure the assistant with its planted failures and the mended one, and ask the gate."""
     (folder / "groundwatch.yaml").write_text("data_dir: demo\n")
     shutil.copy(_GOLDEN, folder / "golden.yaml")
     for name, fixed in (("mended", True), ("planted", False)):
@@ -145,6 +152,8 @@ def golden_runs(folder: Path) -> None:
         (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
         words = ("--results", "answers.jsonl", "--run", name, "-c", "groundwatch.yaml")
         _groundwatch(folder, "eval", "golden.yaml", *words)
+    _groundwatch(folder, "gate", "planted", "mended", "-c", "groundwatch.yaml")
+    _groundwatch(folder, "gate", "mended", "planted", "-c", "groundwatch.yaml", code=1)
 
 
 def label(folder: Path) -> None:
@@ -199,7 +208,7 @@ def _ask_prometheus(prometheus: Prometheus, query: PanelQuery) -> Result:
 
 def _problem(found: list[dict[str, Any]], values: Sequence[str], query: PanelQuery) -> str:
     if not found:
-        return "no data"
+        return "" if query.kind == "annotation" else "no data"  # no alert fires, no judge changes
     if "NaN" in values and not all(value == "NaN" for value in values):
         return ""  # some series of a quantile have nothing yet
     if "NaN" in values:

@@ -50,11 +50,22 @@ def panels(dashboard: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def queries() -> Iterator[PanelQuery]:
-    """Yield every query of every panel of every dashboard."""
+    """Yield every query of every panel and of every annotation of every dashboard."""
     for dashboard in dashboards_as_stored():
         for panel in panels(dashboard):
             for target in panel["targets"]:
                 yield _query(dashboard["title"], panel, target)
+        for one in dashboard["annotations"]["list"]:
+            yield _marks(dashboard["title"], one)
+
+
+def _marks(dashboard: str, one: dict[str, Any]) -> PanelQuery:
+    where = dashboard.removeprefix("groundwatch: "), f"marks: {one['name']}", "annotation"
+    if "target" in one:
+        shown = ("time", "title", "text", "tags")
+        return PanelQuery(*where, "sql", one["target"]["rawSql"], shown, False, "annotation")
+    labels = tuple(_LABEL.findall(one["titleFormat"]))
+    return PanelQuery(*where, "promql", one["expr"], labels, False, "annotation")
 
 
 def _query(dashboard: str, panel: dict[str, Any], target: dict[str, Any]) -> PanelQuery:

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.builders import dashboard as builders
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards.grafana.panels import CLICKHOUSE, PROMETHEUS_SOURCE, Panel
+from dashboards.grafana.panels import CLICKHOUSE, PROMETHEUS_SOURCE, ClickHouseQuery, Panel
 from dashboards.prometheus_rules import WINDOWS
 
 TAG = "groundwatch"
@@ -41,6 +41,8 @@ class Page(NamedTuple):
     description: str
     rows: Sequence[Row]
     since: str = "now-24h"
+    marks: Sequence[dict[str, Any]] = ()
+    """Annotations of its own, beside those of all dashboards."""
 
 
 def built(page: Page) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def built(page: Page) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(found["panels"], start=1):
         panel["id"] = number
-    found["annotations"] = {"list": _annotations()}
+    found["annotations"] = {"list": [*_annotations(), *page.marks]}
     return found
 
 
@@ -162,11 +164,23 @@ def _annotations() -> list[dict[str, Any]]:
             "judge changed",
             "purple",
             "max by (judge) (groundwatch_judge_info)"
-            " unless on (judge) max by (judge) (groundwatch_judge_info offset 5m)",
+            " unless on (judge) max by (judge) (groundwatch_judge_info offset 5m)"
+            " and on () max(groundwatch_judge_info offset 5m)",
             "another judge",
             "{{judge}}",
         ),
     ]
+
+
+def sql_annotation(name: str, colour: str, sql: str) -> dict[str, Any]:
+    """Return what SQL with the columns time, title, text and tags marks."""
+    return {
+        "name": name,
+        "datasource": {"type": CLICKHOUSE, "uid": "${clickhouse}"},
+        "enable": True,
+        "iconColor": colour,
+        "target": ClickHouseQuery(sql, series=False).to_json() | {"refId": "annotation"},
+    }
 
 
 def _annotation(name: str, colour: str, expr: str, title: str, text: str) -> dict[str, Any]:

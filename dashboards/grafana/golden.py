@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboards.grafana.frame import Page, Row
-from dashboards.grafana.panels import Column, Prom, series, sql_series, table
+from dashboards.grafana.frame import RELEASES, Page, Row, sql_annotation
+from dashboards.grafana.panels import Column, Prom, prometheus_table, series, sql_series, table
 from dashboards.grafana.quality import high, low, sql, together
 
 _NO_RUNS = "fewer than two runs in the time range: groundwatch eval makes one"
@@ -13,15 +13,16 @@ _BETTER = Row(
     [
         table(
             "What changed between the last two runs?",
-            "Mean change over the questions that both measured, and half of its interval at"
-            " 95 %. groundwatch gate decides; this table says where to look.",
+            "Means over the questions that both measured, and their change with half of its"
+            " interval at 95 %. groundwatch gate decides; this table says where to look.",
             {
                 "measure": Column("Measure"),
                 "questions": Column("Questions"),
-                "mean_change": Column("Change", "none"),
-                "half_width": Column("±", "none"),
-                "less_is_better": Column("Less is better"),
-                "verdict": Column("It is"),
+                "mean_before": Column("Before", decimals=3),
+                "mean_after": Column("After", decimals=3),
+                "mean_change": Column("Change", decimals=3),
+                "half_width": Column("±", decimals=3),
+                "verdict": Column("It is", colours={"worse": "red", "better": "green"}),
             },
             sql("differences"),
             no_data=_NO_RUNS,
@@ -73,13 +74,33 @@ _BETTER = Row(
     ],
 )
 
+_GATE = Row(
+    "May it be released?",
+    [
+        table(
+            "What did the gate say last?",
+            "Each result of groundwatch gate: the run, what it was compared with, and why it is"
+            " blocked. Of what passed, what could not be excluded.",
+            {
+                "time": Column("Time", "dateTimeAsIso", width=170),
+                "new_run": Column("Run", width=150),
+                "old_run": Column("Against", width=150),
+                "result": Column("Result", width=90, colours={"blocked": "red", "passed": "green"}),
+                "why": Column("Why, or warnings"),
+            },
+            sql("gate_results"),
+            no_data="none in the time range: groundwatch gate OLD NEW makes one",
+        ),
+    ],
+)
+
 _LIVE = Row(
     "What did releases do to live quality?",
     [
         series(
             "Did quality move with a release?",
-            "Mean faithfulness with its interval. Releases are marked where a new service.version"
-            " was first seen.",
+            "Mean faithfulness with its interval. Marked are releases, where a new service.version"
+            " was first seen, and results of the gate.",
             Prom(low(), "low", "band"),
             Prom(high(), "high"),
             Prom(together(), "mean"),
@@ -88,16 +109,18 @@ _LIVE = Row(
             bottom=None,
             no_data="nothing judged in this window",
         ),
-        series(
-            "How many days is each version old?",
-            "Time since service.version of the assistant was first seen.",
-            Prom(
-                "time() - min by (service, version) (min_over_time("
-                'groundwatch_service_version_seen_timestamp_seconds{service=~"$service"}[$window]))',
-                "{{service}} {{version}}",
-            ),
-            unit="s",
+        prometheus_table(
+            "Which versions were released, and when?",
+            "Versions of the assistant by when their service.version was first seen, over 30 days.",
+            {
+                "service": Column("Service"),
+                "version": Column("Version"),
+                "Value #A": Column("First seen", "dateTimeAsIso"),
+            },
+            Prom(f"sort_desc({RELEASES})", "{{service}} {{version}}"),
             no_data="no trace carries service.version",
+            width=12,
+            height=8,
         ),
         sql_series(
             "Which model answers?",
@@ -107,8 +130,8 @@ _LIVE = Row(
             no_data="no requests in the time range",
         ),
         table(
-            "How far are golden candidates?",
-            "Drafts that came of the review, by the last thing that happened to them.",
+            "What became of golden candidates?",
+            "Drafts that came of the review, by what was done to them.",
             {
                 "step": Column("Step"),
                 "candidates": Column("Candidates"),
@@ -126,6 +149,7 @@ PAGE = Page(
     "groundwatch-golden",
     "Golden set and releases",
     __doc__ or "",
-    [_BETTER, _LIVE],
+    [_GATE, _BETTER, _LIVE],
     since="now-30d",
+    marks=[sql_annotation("gate", "orange", sql("gate_marks"))],
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dashboards.grafana.frame import JUDGED, REVIEW, SELECTED, TRACE, Page, Row
 from dashboards.grafana.panels import Column, Prom, prometheus_table, series, stat, table
 from dashboards.grafana.quality import (
+    TRUST_WHY,
     high,
     low,
     n_eff,
     sql,
     together,
+    trust,
     zero_for,
 )
 
@@ -33,6 +35,14 @@ def _without_documents() -> str:
     return f"({one} or vector(0)) / ({every} > 0)"
 
 
+_ABOUT = ("service", "segment", "topic", "transport", "reason", "budget", "instance")
+_FIRING = (
+    "max by (severity, alertname, about) (label_join("
+    'ALERTS{alertname=~"Groundwatch.+", alertstate="firing"}, "about", " ", '
+    + ", ".join(f'"{label}"' for label in _ABOUT)
+    + "))"
+)
+
 _FINE = Row(
     "Is quality fine?",
     [
@@ -46,22 +56,23 @@ _FINE = Row(
             no_data=_NOT_JUDGED,
         ),
         stat(
-            "How strong is the evidence of a drop?",
-            "Largest evidence of any selected segment, as a share of what pages. It pages at"
-            " 100 %.",
+            "How near is a page?",
+            "Evidence of a drop in the worst selected segment, as a share of what pages. At"
+            " 100 % it pages, and stays there for alerts.hold_hours.",
             Prom(
                 f"max(groundwatch_faithfulness_evidence{{{JUDGED}}}"
                 f" / groundwatch_faithfulness_evidence_threshold{{{JUDGED}}})",
                 "evidence",
             ),
             unit="percentunit",
+            decimals=0,
             bad_from=1,
-            no_data="none yet: takes ten minutes",
+            no_data="not yet: the first ten minutes",
         ),
         stat(
             "How many answers stand behind it?",
-            "Effective sample: so many equally weighted answers would tell as much. Below 30"
-            " trust no point, below 8 none is reported.",
+            "Judged answers, counted as if all weighed the same (n_eff). Below 30 do not act on"
+            " the number.",
             Prom(n_eff(), "n_eff"),
             unit="none",
             decimals=0,
@@ -69,18 +80,18 @@ _FINE = Row(
             no_data=_NOT_JUDGED,
         ),
         stat(
-            "Do people agree with the judge?",
-            "Trusted once people labelled enough of its claims and agree. Until then read the"
-            " trend, not the level.",
-            Prom('min(groundwatch_judge_trusted{judge="$judge"})', "trusted"),
+            "May the judge be trusted?",
+            TRUST_WHY,
+            trust(),
             unit="none",
-            words={"0": "not shown", "0.5": "a little", "1": "yes"},
+            named=True,
             bad_below=1,
             no_data="no judge at work",
         ),
         stat(
             "Does the accounting add up?",
-            "Requests that are in no state or in two. Anything but 0 is a fault of groundwatch.",
+            "Shows how many requests are in no state, or in two. Anything but yes is a fault of"
+            " groundwatch.",
             Prom("max(abs(groundwatch_accounting_difference))", "difference"),
             unit="none",
             words={"0": "yes"},
@@ -156,13 +167,14 @@ _FIRST = Row(
     [
         prometheus_table(
             "Which segments are worst?",
-            "Estimate, interval and effective sample of each segment.",
+            "Mean, interval at 95 %, and how many answers stand behind it (n_eff). Act on no row"
+            " whose n_eff is below 30.",
             {
                 "segment": Column("Segment"),
                 "Value #A": Column("Faithful", "percentunit"),
                 "Value #B": Column("Low", "percentunit"),
                 "Value #C": Column("High", "percentunit"),
-                "Value #D": Column("n_eff"),
+                "Value #D": Column("n_eff", decimals=0),
             },
             Prom(together(" by (segment)"), "{{segment}}"),
             Prom(low(" by (segment)"), "{{segment}}"),
@@ -175,17 +187,11 @@ _FIRST = Row(
             "Which alerts fire?",
             "Each alert that fires now, and about what.",
             {
+                "severity": Column("Severity", width=90, colours={"page": "red"}),
                 "alertname": Column("Alert"),
-                "severity": Column("Severity"),
-                "segment": Column("Segment"),
+                "about": Column("About"),
             },
-            Prom(
-                zero_for(
-                    "alertname",
-                    'ALERTS{alertname=~"Groundwatch.+", alertstate="firing"}',
-                ),
-                "{{alertname}}",
-            ),
+            Prom(zero_for("alertname", _FIRING), "{{alertname}}"),
             no_data="none",
             width=12,
         ),
@@ -194,7 +200,7 @@ _FIRST = Row(
             "The ranking of the weekly review over the time range above. A question opens the"
             " review page, a trace id the trace.",
             {
-                "badness": Column("Badness", "none", width=90),
+                "badness": Column("Badness", width=90, decimals=1),
                 "segment": Column("Segment", width=140),
                 "question": Column("Question", link=REVIEW + "&segment=${__data.fields.segment}"),
                 "contradicted_claims": Column("Contradicted", width=110),

@@ -38,12 +38,17 @@ class Prom(NamedTuple):
 
 
 class Column(NamedTuple):
-    """How a column of a table is shown; `link` is a URL with Grafana's field variables."""
+    """How a column of a table is shown.
+
+    `link` is a URL with Grafana's field variables, `colours` are those of single values.
+    """
 
     title: str
     unit: str = "none"
     link: str | None = None
     width: int | None = None
+    decimals: int | None = None
+    colours: Mapping[str, str] | None = None
 
 
 class ClickHouseQuery(Dataquery, Builder[Dataquery]):
@@ -79,10 +84,14 @@ def stat(
     bad_from: float | None = None,
     bad_below: float | None = None,
     words: Mapping[str, str] | None = None,
+    named: bool = False,
     decimals: int | None = None,
     width: int = 4,
 ) -> Stat:
-    """Return one number. `words` stand for single values; red where it is bad, else green."""
+    """Return one number, red where it is bad, else green.
+
+    `words` stand for single values; where `named`, the legend stands for all of them.
+    """
     panel = (
         Stat()
         .title(title)
@@ -99,13 +108,19 @@ def stat(
     )
     if decimals is not None:
         panel.decimals(decimals)
+    if named:
+        panel.text_mode(common.BigValueTextMode.NAME)
     if words:
-        results = {
-            value: dashboard.ValueMappingResult(text=text, index=index)
-            for index, (value, text) in enumerate(words.items())
-        }
-        panel.mappings([dashboard.ValueMap(options=results)])
+        panel.mappings([_words(words)])
     return panel
+
+
+def _words(texts: Mapping[str, str]) -> dashboard.ValueMap:
+    results = {
+        value: dashboard.ValueMappingResult(text=text, index=index)
+        for index, (value, text) in enumerate(texts.items())
+    }
+    return dashboard.ValueMap(options=results)
 
 
 def _thresholds(bad_from: float | None, bad_below: float | None) -> builders.ThresholdsConfig:
@@ -275,9 +290,18 @@ def _table(
 
 
 def _column(column: Column) -> list[dashboard.DynamicConfigValue]:
-    told = {"displayName": column.title, "unit": column.unit}
+    told: dict[str, object] = {"displayName": column.title, "unit": column.unit}
     if column.width is not None:
         told["custom.width"] = str(column.width)
+    if column.decimals is not None:
+        told["decimals"] = column.decimals
+    if column.colours is not None:
+        found = {
+            value: {"color": colour, "index": index}
+            for index, (value, colour) in enumerate(column.colours.items())
+        }
+        told["mappings"] = [{"type": "value", "options": found}]
+        told["custom.cellOptions"] = {"type": "color-text"}
     properties = [dashboard.DynamicConfigValue(id_val=k, value=v) for k, v in told.items()]
     if column.link is not None:
         link = {"title": "open", "url": column.link, "targetBlank": True}

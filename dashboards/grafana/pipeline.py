@@ -13,8 +13,8 @@ def _rate(counter: str, by: str) -> str:
     return f"sum by ({by}) (rate(groundwatch_{counter}_total[$__rate_interval]))"
 
 
-def _counted(counter: str, by: str) -> str:
-    return f"sum by ({by}) (increase(groundwatch_{counter}_total[$window]))"
+def _happened(counter: str, by: str) -> str:
+    return f"sum by ({by}) (increase(groundwatch_{counter}_total[$window])) > 0"
 
 
 def _full(gauge: str) -> Prom:
@@ -48,7 +48,8 @@ _WELL = Row(
         ),
         stat(
             "Does the accounting add up?",
-            "Eligible = not sampled + judged + waiting + failed. Anything but 0 is our fault.",
+            "Shows how many requests are in no state, or in two. Anything but yes is a fault of"
+            " groundwatch.",
             Prom("max(abs(groundwatch_accounting_difference))", "difference"),
             unit="none",
             words={"0": "yes"},
@@ -100,7 +101,7 @@ _IN = Row(
     [
         series(
             "How much comes in?",
-            "Spans and log records a second by transport, signals a second.",
+            "Spans, log records and signals a second, by transport.",
             Prom(
                 zero_for("transport", _rate("spans_received", "transport")),
                 "spans {{transport}}",
@@ -113,7 +114,7 @@ _IN = Row(
                 "sum(rate(groundwatch_signals_received_total[$__rate_interval])) or vector(0)",
                 "signals",
             ),
-            unit="short",
+            unit="cps",
             no_data="nothing comes in",
         ),
         series(
@@ -121,7 +122,7 @@ _IN = Row(
             "Calls and items of the window that were not taken. Senders try again what was"
             " refused for want of room.",
             Prom(
-                zero_for("reason", _counted("refused_requests", "transport, reason")),
+                zero_for("reason", _happened("refused_requests", "transport, reason")),
                 "{{reason}} {{transport}}",
             ),
             Prom(
@@ -139,7 +140,8 @@ _THROUGH = Row(
     [
         series(
             "How far behind is each topic?",
-            "Age of the oldest record not yet done. Judge tasks may wait for their endpoint.",
+            "Age of the oldest record not yet done. Nothing is lost while it waits; the topic"
+            " judge may wait for its endpoint or for the next day's budget.",
             Prom("max by (topic) (groundwatch_journal_lag_seconds)", "{{topic}}"),
             unit="s",
             no_data=_NO_AGENT,
@@ -158,16 +160,16 @@ _THROUGH = Row(
             _full("journal_pending_bytes"),
             _full("assembler_traces"),
             _full("assembler_bytes"),
-            _full("judge_in_flight"),
             unit="percentunit",
             top=1,
             no_data=_NO_AGENT,
         ),
         series(
             "Why are traces closed?",
-            "root: as it should be. idle: no root came. evicted: too many at once.",
+            "Traces a second. root: as it should be. idle: no root came. evicted: too many at"
+            " once.",
             Prom(zero_for("reason", _rate("traces_closed", "reason")), "{{reason}}"),
-            unit="short",
+            unit="cps",
             stacked=True,
             no_data="no traces",
         ),
@@ -176,7 +178,7 @@ _THROUGH = Row(
             "Of the window: traces that are no request, spans over the bound of their trace,"
             " traces that grew by late spans.",
             Prom(
-                zero_for("reason", _counted("traces_ignored", "reason")),
+                zero_for("reason", _happened("traces_ignored", "reason")),
                 "left out: {{reason}}",
             ),
             Prom("sum(increase(groundwatch_spans_dropped_total[$window]))", "spans cut"),
@@ -187,7 +189,7 @@ _THROUGH = Row(
         series(
             "Why are records set aside?",
             "malformed: unreadable. store_refused: the store says no. internal: our fault.",
-            Prom(zero_for("reason", _counted("dead_letters", "reason")), "{{reason}}"),
+            Prom(zero_for("reason", _happened("dead_letters", "reason")), "{{reason}}"),
             unit="short",
             stacked=True,
             no_data="none was set aside",
@@ -200,32 +202,39 @@ _STORED = Row(
     [
         series(
             "How long until stored, and until judged?",
-            "Slowest twentieth, from the journal on.",
+            "95 of 100 are faster. Counted from when the journal has it.",
             Prom(_quantile("end_to_end_seconds", "stage"), "{{stage}}"),
             unit="s",
             no_data="nothing was stored",
         ),
         series(
             "How long does a write take?",
-            "Slowest twentieth of the writes to each table.",
+            "95 of 100 writes to a table are faster.",
             Prom(_quantile("store_write_seconds", "table"), "{{table}}"),
             unit="s",
             no_data="nothing was written",
         ),
         series(
-            "How many rows are written, and how many writes fail?",
-            "Rows a second by table; failures of the window are tried again.",
+            "How many rows are written?",
+            "Rows a second by table.",
             Prom(_rate("store_rows_written", "table"), "{{table}}"),
-            Prom(
-                "sum(increase(groundwatch_store_write_failures_total[$window])) or vector(0)",
-                "failures in the window",
-            ),
-            unit="short",
+            unit="cps",
             no_data="nothing was written",
         ),
         series(
+            "How many writes failed, and how?",
+            "Failed writes of the window by table. Transient ones are tried again, what is refused"
+            " for good (permanent) becomes a dead letter.",
+            Prom(
+                zero_for("table", _happened("store_write_failures", "table, kind")),
+                "{{table}} {{kind}}",
+            ),
+            unit="short",
+            no_data="none failed",
+        ),
+        series(
             "Does any loop stand still?",
-            "Time since each loop of an agent last turned.",
+            "Time since each loop of an agent last turned; more than 30 s is a stand-still.",
             Prom(
                 "max by (loop) (time() - groundwatch_last_loop_timestamp_seconds)",
                 "{{loop}}",
@@ -235,22 +244,21 @@ _STORED = Row(
         ),
         series(
             "Do all eligible requests add up?",
-            "Both lines are the same at every moment: what came in, and where it is.",
+            "What came in, and where it is. The two lines lie on each other; where they part,"
+            " see the runbook of GroundwatchAccountingBroken.",
             Prom(
                 "sum(groundwatch_requests_eligible_total)"
                 " + (sum(groundwatch_requests_carried_over) or vector(0))",
                 "eligible and carried over",
             ),
             Prom(
-                " + ".join(
+                "("
+                + " + ".join(
                     f"(sum(groundwatch_requests_{state}) or vector(0))"
-                    for state in (
-                        "not_sampled_total",
-                        "judged_total",
-                        "failed_total",
-                        "waiting",
-                    )
-                ),
+                    for state in ("not_sampled_total", "judged_total", "failed_total", "waiting")
+                )
+                # Without an answer from any agent there is nothing, and not 0.
+                + ") and on () sum(groundwatch_requests_eligible_total)",
                 "not sampled, judged, failed, waiting",
             ),
             unit="short",

@@ -10,6 +10,7 @@ import re
 from importlib import resources
 
 from dashboards.grafana.frame import JUDGED
+from dashboards.grafana.panels import Prom
 from sinks.named_queries import packaged_queries
 
 _PARAMETER = re.compile(r"\{(\w+):[^{}]*\}")
@@ -22,7 +23,22 @@ _PLACES = {
     "fingerprint": "${judge:sqlstring}",
     "segment": "''",
     "limit": "50",
+    "conversations": "emptyArrayString()",
+    "trace_ids": "emptyArrayString()",
+    "times": "emptyArrayDateTime()",
 }
+
+
+TRUST_WHY = (
+    "What labels of people say. trusted: read the level. weak, or uncalibrated (too few labels"
+    " yet): read the trend only. not trusted: read nothing. groundwatch calibration says why."
+)
+
+
+def trust() -> Prom:
+    """Return the word for the judge; of several agents that differ, the worst."""
+    words = 'min by (trust) (groundwatch_judge_trusted{judge="$judge"})'
+    return Prom(f"bottomk(1, {words})", "{{trust}}")
 
 
 def recorded(quantity: str) -> str:

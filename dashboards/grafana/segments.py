@@ -35,9 +35,9 @@ _EACH = Row(
                 "Value #A": Column("Faithful", "percentunit"),
                 "Value #B": Column("Low", "percentunit"),
                 "Value #C": Column("High", "percentunit"),
-                "Value #D": Column("n_eff"),
+                "Value #D": Column("n_eff", decimals=0),
                 "Value #E": Column("Judgements failed", "percentunit"),
-                "Value #F": Column("Requests", "short"),
+                "Value #F": Column("Requests", "short", decimals=0),
             },
             Prom(together(_BY), "{{segment}}"),
             Prom(low(_BY), "{{segment}}"),
@@ -73,16 +73,16 @@ _BEYOND_DOUBT = Row(
     "Is it beyond doubt?",
     [
         series(
-            "How strong is the evidence of a drop?",
-            "Evidence of each segment as a share of what pages. It grows with every answer that"
-            " is worse than alerts.faithfulness asks, and pages at 100 %.",
+            "How near is a page?",
+            "Evidence of a drop, by segment, as a share of what pages. It grows with every answer"
+            " that is worse than alerts.faithfulness asks, and pages at 100 %.",
             Prom(
                 f"max by (service, segment) (groundwatch_faithfulness_evidence{{{JUDGED}}}"
                 f" / groundwatch_faithfulness_evidence_threshold{{{JUDGED}}})",
                 "{{service}} {{segment}}",
             ),
             unit="percentunit",
-            no_data="none yet: takes ten minutes of judged answers",
+            no_data="not yet: the first ten minutes",
         ),
         series(
             "How far do conversations repeat themselves?",
@@ -93,7 +93,7 @@ _BEYOND_DOUBT = Row(
                 "{{segment}}",
             ),
             unit="none",
-            no_data="not worked out yet: takes ten minutes",
+            no_data="not yet: the first ten minutes",
         ),
     ],
 )
@@ -124,7 +124,7 @@ _REQUESTS = Row(
                 zero_for(
                     "reason",
                     "sum by (reason) (increase("
-                    f"groundwatch_requests_ineligible_total{{{SELECTED}}}[$window]))",
+                    f"groundwatch_requests_ineligible_total{{{SELECTED}}}[$window])) > 0",
                 ),
                 "nothing to judge: {{reason}}",
             ),
@@ -132,7 +132,7 @@ _REQUESTS = Row(
                 zero_for(
                     "reason",
                     "sum by (reason) (increase("
-                    f"groundwatch_requests_failed_total{{{SELECTED}}}[$window]))",
+                    f"groundwatch_requests_failed_total{{{SELECTED}}}[$window])) > 0",
                 ),
                 "failed: {{reason}}",
             ),
@@ -163,12 +163,11 @@ _DETAILS = Row(
             width=12,
         ),
         sql_series(
-            "How low are the worst tenth of the answers?",
-            "Scores of judged answers as they are, not weighted by how rarely they are drawn.",
+            "How many claims of each judged answer are supported?",
+            "Judged answers by their score, each counted once, however rarely its like is drawn.",
             sql("scores"),
-            unit="percentunit",
+            unit="short",
             no_data="nothing judged in the time range",
-            top=1,
             height=9,
         ),
         table(

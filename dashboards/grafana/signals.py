@@ -8,7 +8,8 @@ from dashboards.grafana.quality import sql, zero_for
 
 
 def _counted(counter: str, label: str) -> str:
-    return zero_for(label, f"sum by ({label}) (increase(groundwatch_{counter}_total[$window]))")
+    counted = f"sum by ({label}) (increase(groundwatch_{counter}_total[$window]))"
+    return zero_for(label, f"{counted} > 0")
 
 
 _SAID = Row(
@@ -103,11 +104,11 @@ _DETAILS = Row(
         ),
         table(
             "What was said about which segment?",
-            "Signals by kind; `found` are those whose request is there.",
+            "Signals by kind. Found are those whose request is in the store.",
             {
                 "segment": Column("Segment"),
                 "kind": Column("Kind"),
-                "inferred": Column("Inferred"),
+                "told": Column("Told"),
                 "signals": Column("Signals"),
                 "positive": Column("Praise"),
                 "negative": Column("Complaint"),
@@ -124,7 +125,7 @@ _DETAILS = Row(
                 "time": Column("Time", "dateTimeAsIso", width=170),
                 "kind": Column("Kind", width=110),
                 "told": Column("Told", width=80),
-                "sure": Column("Sure", "percentunit", width=70),
+                "sure": Column("Sure", "percentunit", width=70, decimals=0),
                 "segment": Column("Segment", width=120),
                 "question": Column("Question", link=REVIEW + "&segment=${__data.fields.segment}"),
                 "words": Column("Comment, or why it is inferred"),

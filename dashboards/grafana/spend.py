@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.grafana.frame import Page, Row
 from dashboards.grafana.panels import Column, Prom, series, sql_series, stat, table
-from dashboards.grafana.quality import sql, zero_for
+from dashboards.grafana.quality import TRUST_WHY, sql, trust, zero_for
 
 _NO_BUDGET = "no budget is set"
 
@@ -20,11 +20,11 @@ _WORKS = Row(
     "Does it work, and may it be trusted?",
     [
         stat(
-            "Do people agree with the judge?",
-            "Trusted once people labelled 50 of its claims, 20 of each kind, and agree.",
-            Prom('min(groundwatch_judge_trusted{judge="$judge"})', "trusted"),
+            "May the judge be trusted?",
+            TRUST_WHY,
+            trust(),
             unit="none",
-            words={"0": "not shown", "0.5": "a little", "1": "yes"},
+            named=True,
             bad_below=1,
             no_data="no judge at work",
         ),
@@ -60,7 +60,7 @@ _WORKS = Row(
         ),
         stat(
             "What will today have cost?",
-            "At the pace of the last hour, by the end of the UTC day.",
+            "By the end of the UTC day, at the pace of the last hour.",
             Prom("max(groundwatch_judge_spend_forecast_usd)", "forecast"),
             unit="currencyUSD",
             no_data="nothing",
@@ -87,15 +87,16 @@ _KEEPS_UP = Row(
         ),
         series(
             "How long does one judgement take?",
-            "Median and slowest twentieth, with all its calls and retries.",
+            "Half are faster than the median, 95 of 100 than the other line, with all calls and"
+            " retries.",
             Prom(_quantile(0.5), "median"),
-            Prom(_quantile(0.95), "95 %"),
+            Prom(_quantile(0.95), "95 of 100"),
             unit="s",
             no_data="nothing judged",
         ),
         series(
             "Is the judge at its bound?",
-            "Judgements under way beside judge.concurrency.",
+            "Judgements under way. At the bound, judge.concurrency, more of them wait.",
             Prom("sum(groundwatch_judge_in_flight)", "under way"),
             Prom("sum(groundwatch_judge_in_flight_capacity)", "bound"),
             unit="short",
@@ -107,7 +108,7 @@ _KEEPS_UP = Row(
             Prom(
                 zero_for(
                     "cause",
-                    "sum by (cause) (increase(groundwatch_judge_postponed_total[$window]))",
+                    "sum by (cause) (increase(groundwatch_judge_postponed_total[$window])) > 0",
                 ),
                 "put off: {{cause}}",
             ),
@@ -134,7 +135,7 @@ _KEEPS_UP = Row(
             Prom(
                 zero_for(
                     "reason",
-                    "sum by (reason) (increase(groundwatch_requests_failed_total[$window]))",
+                    "sum by (reason) (increase(groundwatch_requests_failed_total[$window])) > 0",
                 ),
                 "{{reason}}",
             ),
@@ -157,7 +158,7 @@ _COSTS = Row(
             Prom(
                 "min(groundwatch_judge_spend_today_usd_capacity) < +Inf"
                 " or max(groundwatch_judge_spend_today_usd)",
-                "bound, or spent without one",
+                "allowed (none set: as spent)",
             ),
             unit="currencyUSD",
             no_data=_NO_BUDGET,
@@ -208,14 +209,14 @@ _DETAILS = Row(
                 "input": Column("Input tokens", "short"),
                 "output": Column("Output tokens", "short"),
                 "usd": Column("US dollars", "currencyUSD"),
-                "usd_each": Column("Each", "currencyUSD"),
+                "usd_a_thousand": Column("A thousand", "currencyUSD"),
             },
             sql("judges"),
             no_data="nothing judged in the time range",
         ),
         sql_series(
-            "When did judgements fail?",
-            "Judgements by the time they were made.",
+            "How many judgements were made, and how many failed?",
+            "By the time they were made, from ClickHouse.",
             sql("judgements_over_time"),
             unit="short",
             no_data="nothing judged in the time range",

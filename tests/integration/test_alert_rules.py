@@ -94,8 +94,6 @@ def test_evidence_above_the_threshold_pages_and_says_where(tmp_path: Path) -> No
     expected = {
         "exp_labels": {
             "severity": "page",
-            "instance": "a",
-            "job": "groundwatch",
             "service": "bot",
             "segment": "lookup",
             "judge": "j",

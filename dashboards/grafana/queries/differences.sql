@@ -3,17 +3,21 @@
 SELECT
   measure,
   count() AS questions,
+  avg(before) AS mean_before,
+  avg(after) AS mean_after,
   avg(change) AS mean_change,
   1.96 * stddevSampStable(change) / sqrt(count()) AS half_width,
-  measure IN ('wrong_refusal', 'latency_ms', 'input_tokens', 'output_tokens', 'cost_usd')
-    AS less_is_better,
   multiIf(
     abs(mean_change) <= half_width, 'not shown',
-    (mean_change > 0) != less_is_better, 'better',
+    (mean_change > 0)
+      != (measure IN ('wrong_refusal', 'latency_ms', 'input_tokens', 'output_tokens', 'cost_usd')),
+    'better',
     'worse'
   ) AS verdict
 FROM (
-  SELECT measure, question_id, sumIf(value, age = 1) - sumIf(value, age = 2) AS change
+  SELECT
+    measure, question_id, sumIf(value, age = 2) AS before, sumIf(value, age = 1) AS after,
+    after - before AS change
   FROM measured
   GROUP BY measure, question_id
   HAVING uniqExact(age) = 2

@@ -8,7 +8,7 @@ SELECT
   sum(input_tokens) AS input,
   sum(output_tokens) AS output,
   sum(cost_usd) AS usd,
-  usd / greatest(countIf(status = 'judged'), 1) AS usd_each
+  1000 * usd / greatest(countIf(status = 'judged'), 1) AS usd_a_thousand
 FROM (
   SELECT *
   FROM judgements

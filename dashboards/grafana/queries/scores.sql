@@ -1,8 +1,9 @@
--- Scores over time, as they are: not weighted by how rarely they are drawn.
+-- Judged answers over time by their score, not weighted by how rarely they are drawn.
 SELECT
   $__timeInterval(filed_at) AS time,
-  quantileExact(0.1)(assumeNotNull(score)) AS `worst tenth`,
-  quantileExact(0.5)(assumeNotNull(score)) AS median
+  countIf(score = 1) AS `all`,
+  countIf(score > 0 AND score < 1) AS `some`,
+  countIf(score = 0) AS `none`
 FROM (
   SELECT filed_at, score
   FROM judgements
