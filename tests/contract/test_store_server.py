@@ -372,24 +372,29 @@ class _Greeting(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_certificate_that_is_not_accepted_is_for_a_person(
-    tmp_path: Path, metrics: Metrics
+def test_a_certificate_that_is_not_accepted_is_for_a_person_who_can_name_its_authority(
+    tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
-    named = ("-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(certificate))
-    subprocess.run([*command, *named], check=True, capture_output=True)
+    named = ("-subj", "/CN=a", "-addext", "subjectAltName=IP:127.0.0.1")
+    files = ("-keyout", str(key), "-out", str(certificate))
+    subprocess.run([*command, *named, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Greeting) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
+        url = f"https://127.0.0.1:{server.server_address[1]}/db"
         try:
             with pytest.raises(
                 PermanentDependencyError, match=r"certificate is not accepted: self.signed .*CERT"
             ):
-                asyncio.run(opening(f"https://127.0.0.1:{server.server_address[1]}/db", metrics))
+                asyncio.run(opening(url, metrics))
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            with pytest.raises(TransientDependencyError, match="OperationalError"):
+                asyncio.run(opening(url, metrics))  # this server speaks, if not what is expected
         finally:
             server.shutdown()
             thread.join()
