@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -99,52 +100,43 @@ def candidates(
         terminal.print_candidates(found, Console())
 
 
-@golden_app.command("accept", epilog="Example: groundwatch golden accept live-1f --by Ana")
-def accept(
-    candidate_id: _Id,
-    by: _By,
-    question: _Question = None,
-    reference_answer: _Reference = None,
-    sources: _Sources = None,
-    quotes: _Quotes = None,
-    segment: _Segment = None,
-    *,
-    answerable: _Answerable = None,
-    draft_reference: _Draft = False,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-) -> None:
-    """Accept a candidate as it stands, or with what you give here; export adds it to the set."""
-    given = _given(question, reference_answer, sources, quotes, segment, answerable)
-    read, window = to_read(config, data_dir), window_of("candidates", since)
-    _act(read, window, candidate_id, "accepted", by, given, draft_reference=draft_reference)
+def _changing(event: Literal["accepted", "edited"]) -> Callable[..., None]:
+    """Return the command that does this to a candidate, with what is given changed."""
+
+    def command(
+        candidate_id: _Id,
+        by: _By,
+        question: _Question = None,
+        reference_answer: _Reference = None,
+        sources: _Sources = None,
+        quotes: _Quotes = None,
+        segment: _Segment = None,
+        *,
+        answerable: _Answerable = None,
+        draft_reference: _Draft = False,
+        config: ConfigOption = None,
+        data_dir: DataDirOption = None,
+        since: SinceOption = None,
+    ) -> None:
+        given = _given(question, reference_answer, sources, quotes, segment, answerable)
+        if event == "edited" and not given and not draft_reference:
+            raise UsageError(["edit: name what to change, such as --reference-answer"])
+        read, window = to_read(config, data_dir), window_of("candidates", since)
+        _act(read, window, candidate_id, event, by, given, draft_reference=draft_reference)
+
+    return command
 
 
-@golden_app.command(
-    "edit", epilog="Example: groundwatch golden edit live-1f --by Ana --source page-212"
-)
-def edit(
-    candidate_id: _Id,
-    by: _By,
-    question: _Question = None,
-    reference_answer: _Reference = None,
-    sources: _Sources = None,
-    quotes: _Quotes = None,
-    segment: _Segment = None,
-    *,
-    answerable: _Answerable = None,
-    draft_reference: _Draft = False,
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-    since: SinceOption = None,
-) -> None:
-    """Change a candidate without deciding on it."""
-    given = _given(question, reference_answer, sources, quotes, segment, answerable)
-    if not given and not draft_reference:
-        raise UsageError(["edit: name what to change, such as --reference-answer"])
-    read, window = to_read(config, data_dir), window_of("candidates", since)
-    _act(read, window, candidate_id, "edited", by, given, draft_reference=draft_reference)
+golden_app.command(
+    "accept",
+    help="Accept a candidate as it stands, or with what you give here; export adds it to the set.",
+    epilog="Example: groundwatch golden accept live-1f --by Ana",
+)(_changing("accepted"))
+golden_app.command(
+    "edit",
+    help="Change a candidate without deciding on it.",
+    epilog="Example: groundwatch golden edit live-1f --by Ana --source page-212",
+)(_changing("edited"))
 
 
 @golden_app.command("reject", epilog="Example: groundwatch golden reject live-1f --by Ana")
