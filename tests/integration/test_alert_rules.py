@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from collector.telemetry import Metrics
 from dashboards import alert_rules, prometheus_rules
-from tests.promtool import RULES, Series, run
+from tests.promtool import RULES, Series, run, summaries
 
 pytestmark = pytest.mark.prometheus
 FOLDER = Path(alert_rules.__file__).parent
@@ -127,6 +127,14 @@ def test_no_page_without_evidence(series: Series, tmp_path: Path) -> None:
 def test_a_restart_is_no_recovery(tmp_path: Path) -> None:
     series = evidence("20000x60 _x9 20000x60", threshold="14400x60 _x9 14400x60")
     assert all(fires(tmp_path, LOW, series, [60, 64, 69, 71, 80, 100]).values())
+
+
+def test_a_page_is_the_same_one_when_another_agent_reports(tmp_path: Path) -> None:
+    first, second = evidence("20000x60 _x200", "14400x60 _x200"), evidence("_x64 21000x200")
+    series = first | {name.replace('"a"', '"b"'): values for name, values in second.items()}
+    assert all(fires(tmp_path, LOW, series, [60, 62, 64, 66, 120]).values())
+    for minute in (60, 62, 66, 120):
+        assert len(summaries(tmp_path, series, minute, LOW)) == 1
 
 
 def test_a_page_ends_when_the_evidence_begins_from_nothing(tmp_path: Path) -> None:

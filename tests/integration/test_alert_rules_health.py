@@ -113,6 +113,19 @@ FIRES: list[tuple[str, Series, int, str]] = [
         3 * DAY + 1,
         "j can be trusted",
     ),
+    (
+        "GroundwatchJudgeUntrusted",  # a restart is no trust, nor is another reporter
+        metric("judge_trusted", f"0x{DAY} _x{3 * DAY}", judge="j", trust="uncalibrated")
+        | metric(
+            "judge_trusted",
+            f"_x{DAY + 10} 0x{3 * DAY}",
+            judge="j",
+            trust="uncalibrated",
+            instance="b",
+        ),
+        3 * DAY + 1,
+        "j can be trusted",
+    ),
     ("GroundwatchBudgetExhaustedEarly", money("9.9x800", "10x800"), 60, "99% of the day's money"),
     (
         "GroundwatchBudgetExhaustedEarly",
@@ -208,6 +221,18 @@ SILENT: dict[str, Series] = {
     | metric("judge_endpoint_down", "0x700", endpoint="b"),
     "one replica with its endpoints down": metric("judge_endpoint_down", "1x700", endpoint="a")
     | metric("judge_endpoint_down", "0x700", endpoint="a", instance="b"),
+    # Roles apart
+    "traffic in one process, judging in another": metric(
+        "requests_eligible_total", "0+2x700", service="bot", segment="lookup", instance="p"
+    )
+    | metric(
+        "faithfulness_judged_total",
+        "0+1x700",
+        service="bot",
+        segment="lookup",
+        judge="j",
+        instance="j",
+    ),
     "one replica that judges nothing": traffic("0+2x700", "0x700")
     | metric(
         "faithfulness_judged_total",
