@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 STATES = ("open", "labelled", "draft", "accepted", "rejected", "exported")
 """How far people are with a conversation."""
 _TOLD = ("trace_id", "claim", "labeller", "verdict", "cause", "note")
-_QUESTION_CHARACTERS = 300
+_QUESTION_CHARACTERS = 200
 _VOLUME_CHANGE = 0.2
 """Share by which the number of requests has to change to be worth a line."""
 _ENOUGH_TO_FORECAST = timedelta(days=1)

@@ -63,6 +63,8 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
     page.get_by_label("Name").fill(NAME)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
+    if password == PASSWORD:
+        page.wait_for_url(lambda url: "/login" not in url)
 
 
 def test_no_page_is_reached_without_a_login_and_each_is_after_it(page: Page) -> None:
