@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from dashboards.grafana.frame import Page, Row
-from dashboards.grafana.panels import Column, Prom, series, sql_series, stat, table
+from dashboards.grafana.panels import (
+    Column,
+    Prom,
+    prometheus_table,
+    series,
+    sql_series,
+    stat,
+    table,
+)
 from dashboards.grafana.quality import sql, zero_for
 
 _NO_AGENT = "no agent answers"
@@ -13,8 +21,14 @@ def _rate(counter: str, by: str) -> str:
     return f"sum by ({by}) (rate(groundwatch_{counter}_total[$__rate_interval]))"
 
 
-def _happened(counter: str, by: str) -> str:
-    return f"sum by ({by}) (increase(groundwatch_{counter}_total[$window])) > 0"
+def _happened(counter: str, *by: str, legend: str = "{{what}}") -> Prom:
+    """Return what was counted in the window, by one or two labels; a line at 0 for nothing."""
+    counted = f"sum by ({', '.join(by)}) (increase(groundwatch_{counter}_total[$window])) > 0"
+    joined = ", ".join(f'"{label}"' for label in by)
+    return Prom(
+        zero_for("what", f'sum by (what) (label_join({counted}, "what", " ", {joined}))'),
+        legend,
+    )
 
 
 def _full(gauge: str) -> Prom:
@@ -31,9 +45,9 @@ _WELL = Row(
     "Is all well?",
     [
         stat(
-            "How many agents answer?",
-            "Agents whose metrics were scraped a moment ago.",
-            Prom("count(groundwatch_build_info)", "agents"),
+            "How many processes answer?",
+            "Processes of groundwatch whose metrics were scraped a moment ago.",
+            Prom("count(groundwatch_build_info)", "processes"),
             unit="none",
             bad_below=1,
             no_data="none",
@@ -121,10 +135,7 @@ _IN = Row(
             "What is refused, and why?",
             "Calls and items of the window that were not taken. Senders try again what was"
             " refused for want of room.",
-            Prom(
-                zero_for("reason", _happened("refused_requests", "transport, reason")),
-                "{{reason}} {{transport}}",
-            ),
+            _happened("refused_requests", "transport", "reason"),
             Prom(
                 "sum(increase(groundwatch_rejected_items_total[$window])) or vector(0)",
                 "items that could not be read",
@@ -177,10 +188,7 @@ _THROUGH = Row(
             "What is left out, cut or late?",
             "Of the window: traces that are no request, spans over the bound of their trace,"
             " traces that grew by late spans.",
-            Prom(
-                zero_for("reason", _happened("traces_ignored", "reason")),
-                "left out: {{reason}}",
-            ),
+            _happened("traces_ignored", "reason", legend="left out: {{what}}"),
             Prom("sum(increase(groundwatch_spans_dropped_total[$window]))", "spans cut"),
             Prom("sum(increase(groundwatch_late_traces_total[$window]))", "late traces"),
             unit="short",
@@ -189,7 +197,7 @@ _THROUGH = Row(
         series(
             "Why are records set aside?",
             "malformed: unreadable. store_refused: the store says no. internal: our fault.",
-            Prom(zero_for("reason", _happened("dead_letters", "reason")), "{{reason}}"),
+            _happened("dead_letters", "reason"),
             unit="short",
             stacked=True,
             no_data="none was set aside",
@@ -225,10 +233,7 @@ _STORED = Row(
             "How many writes failed, and how?",
             "Failed writes of the window by table. Transient ones are tried again, what is refused"
             " for good (permanent) becomes a dead letter.",
-            Prom(
-                zero_for("table", _happened("store_write_failures", "table, kind")),
-                "{{table}} {{kind}}",
-            ),
+            _happened("store_write_failures", "table", "kind"),
             unit="short",
             no_data="none failed",
         ),
@@ -264,12 +269,28 @@ _STORED = Row(
             unit="short",
             no_data=_NO_AGENT,
         ),
+        prometheus_table(
+            "How many processes work in each role?",
+            "One process may have all roles. Of the reporters one is at work and the others stand"
+            " by; of any other role none stands by.",
+            {
+                "role": Column("Role"),
+                "Value #A": Column("At work", decimals=0),
+                "Value #B": Column("Standing by", decimals=0),
+            },
+            Prom("sum by (role) (groundwatch_role)", "{{role}}"),
+            Prom(
+                "count by (role) (groundwatch_role) - sum by (role) (groundwatch_role)", "{{role}}"
+            ),
+            no_data=_NO_AGENT,
+            width=12,
+            height=8,
+        ),
         series(
-            "Which versions run?",
-            "Agents by version; two at once only during a roll-out.",
+            "Which versions of groundwatch run?",
+            "Processes by version; two at once only during a roll-out.",
             Prom("count by (version) (groundwatch_build_info)", "{{version}}"),
             unit="short",
-            stacked=True,
             no_data=_NO_AGENT,
         ),
     ],
