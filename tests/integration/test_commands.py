@@ -144,7 +144,7 @@ def another_program() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("left", ["[]", '{"review": "http://[", "id": "x", "token": ""}'])
+@pytest.mark.parametrize("left", ["[]", '{"review": "http://[", "id": "x", "token": "t"}'])
 def test_an_announcement_that_is_damaged_is_not_believed(past: AgentProcess, left: str) -> None:
     (past.data_dir / "agent.json").write_text(left)
     done = past.run_command("estimates", "--json")
@@ -156,7 +156,7 @@ def test_another_program_at_the_address_of_a_killed_agent_is_not_asked(
     past: AgentProcess, another_program: str
 ) -> None:
     (past.data_dir / "agent.json").write_text(
-        json.dumps({"review": another_program, "id": "y", "token": ""})
+        json.dumps({"review": another_program, "id": "y", "token": "t"})
     )
     done = past.run_command("estimates", "--json")
     assert done.returncode == 0, done.stderr
@@ -167,7 +167,7 @@ def test_an_answer_that_is_no_report_is_said_in_one_line(
     past: AgentProcess, another_program: str
 ) -> None:
     (past.data_dir / "agent.json").write_text(
-        json.dumps({"review": another_program, "id": "x", "token": ""})
+        json.dumps({"review": another_program, "id": "x", "token": "t"})
     )
     done = past.run_command("estimates")
     (past.data_dir / "agent.json").unlink()
@@ -186,7 +186,7 @@ def test_another_agent_at_the_address_of_a_killed_one_does_not_answer_for_it(
         while other.totals()["requests"] < 5:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        told = {"review": other.urls["review"], "id": "0" * 32, "token": ""}
+        told = {"review": other.urls["review"], "id": "0" * 32, "token": "t"}
         (past.data_dir / "agent.json").write_text(json.dumps(told))
         answers = [agent.run_command("estimates", "--json") for agent in (past, other)]
     assert [json.loads(done.stdout)["total"]["requests"] for done in answers] == [0, 5]
