@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,9 +55,19 @@ def rendered(
     Raises:
         helm_python.HelmError: the values are refused.
     """
+    about = {"name": "watch", "namespace": "rag", **release}
+    return dict(_rendered(json.dumps(values), version, tuple(about.items())))
+
+
+@cache
+def _rendered(
+    values_json: str, version: str | None, release: tuple[tuple[str, Any], ...]
+) -> dict[str, str]:
+    """Render once for all tests that ask for the same: loading a chart takes longest."""
+    values = json.loads(values_json)
     with _loaded(version) as loaded:
         loaded.validate_schema(loaded.merge_values(values))
-        texts = loaded.render(values, **{"name": "watch", "namespace": "rag", **release})
+        texts = loaded.render(values, **dict(release))
     return {Path(path).name: text for path, text in texts.items()}
 
 

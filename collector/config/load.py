@@ -32,12 +32,13 @@ def load(
     environ = os.environ if environ is None else environ
     raw = _read_yaml(path) if path is not None else {}
     problems: list[str] = []
+    missing: list[str] = []
+    raw = _with_users(raw, environ, missing)
     config: Config | None = None
     try:
         config = Config.model_validate(raw)
     except ValidationError as err:
         problems = [_describe(problem) for problem in err.errors()]
-    missing: list[str] = []
     secrets = _secrets(raw, environ, missing)
     if need_secrets:
         problems += missing
@@ -66,6 +67,28 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ConfigError([f"{path}: must hold keys and values, not a {type(raw).__name__}"])
     return raw
+
+
+def _with_users(
+    raw: dict[str, Any], environ: Mapping[str, str], problems: list[str]
+) -> dict[str, Any]:
+    """Put the users of review.users_env beside those of the file, to be checked like them."""
+    review = raw.get("review")
+    name = review.get("users_env") if isinstance(review, dict) else None
+    if not isinstance(review, dict) or name is None:
+        return raw
+    if not (text := environ.get(str(name))):
+        problems.append(f"review.users_env: the environment variable {name} is not set")
+        return raw
+    try:
+        users = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:  # says what it read, which is secret
+        users = None
+    if not isinstance(users, dict):
+        problems.append(f"review.users_env: {name} must hold lines `name: hash`")
+        return raw
+    own = review.get("users") or {}
+    return raw | {"review": review | {"users": users | own}} if isinstance(own, dict) else raw
 
 
 def _describe(problem: ErrorDetails) -> str:

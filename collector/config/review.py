@@ -150,6 +150,10 @@ class ReviewConfig(Section):
         description="who may log in: name and hash of the password, from "
         "`groundwatch review password`",
     )
+    users_env: str | None = Field(
+        None,
+        description="environment variable with further users, a line `name: hash` for each",
+    )
     proxy_header: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9-]+$",

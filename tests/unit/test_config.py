@@ -8,6 +8,7 @@ import pytest
 
 from collector.config import Config, Secrets, load
 from collector.errors import ConfigError
+from dashboards.review.login import password_hash
 
 
 def _write(tmp_path: Path, text: str) -> Path:
@@ -58,6 +59,35 @@ def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path) -> None:
 def test_an_endpoint_without_a_key_can_be_used(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: null}}")
     assert load(path, {}).secrets.judge_keys == {}
+
+
+def test_users_come_from_the_environment_too(tmp_path: Path) -> None:
+    ada, grace = password_hash("one"), password_hash("two")
+    path = _write(tmp_path, f"review: {{users_env: WHO, users: {{Ada: {ada!r}}}}}")
+    users = load(path, {"WHO": f"Grace: {grace}\n"}).config.review.users
+    assert {name: kept.get_secret_value() for name, kept in users.items()} == {
+        "Ada": ada,
+        "Grace": grace,
+    }
+    assert not load(path, {}, need_secrets=False).config.review.users.get("Grace")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "review.users_env: the environment variable WHO is not set"),
+        ("hunter2", "review.users_env: WHO must hold lines `name: hash`"),
+        ("a: b: hunter2", "review.users_env: WHO must hold lines `name: hash`"),
+        ("Ada: hunter2", "review.users.Ada: is no hash of a password"),
+    ],
+)
+def test_users_that_cannot_be_read_are_told_without_their_text(
+    tmp_path: Path, text: str | None, problem: str
+) -> None:
+    path = _write(tmp_path, "review: {users_env: WHO}")
+    with pytest.raises(ConfigError, match=problem) as error:
+        load(path, {} if text is None else {"WHO": text})
+    assert "hunter2" not in str(error.value)
 
 
 def test_a_resolved_config_prints_its_secrets_masked(tmp_path: Path) -> None:

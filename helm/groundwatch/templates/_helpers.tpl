@@ -47,6 +47,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
       name: {{ $from.name }}
       key: {{ $from.key }}
 {{- end }}
+{{- range $variable, $value := .Values.env }}
+- name: {{ $variable }}
+  value: {{ $value | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "groundwatch.podSecurity" -}}
@@ -64,13 +68,4 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
-{{- end -}}
-
-{{/* Whether there can be more than one pod. */}}
-{{- define "groundwatch.several" -}}
-{{- if or .Values.autoscaling.enabled .Values.keda.enabled (gt (int .Values.replicas) 1) -}}true{{- end -}}
-{{- end -}}
-
-{{- define "groundwatch.scaled" -}}
-{{- if or .Values.autoscaling.enabled .Values.keda.enabled -}}true{{- end -}}
 {{- end -}}
