@@ -18,6 +18,8 @@ from tests.fakes.reviewed import a_week, trace
 from tests.processes import AgentProcess
 
 pytestmark = pytest.mark.chromium
+# A busy machine takes its time; what is wrong stays wrong.
+expect.set_options(timeout=20_000)
 
 NAME = "<script>window.hit=1</script>\"'Åsa"
 PASSWORD = "correct horse battery"

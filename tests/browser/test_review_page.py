@@ -18,6 +18,8 @@ from tests.fakes.reviewed import HOSTILE, a_week, trace
 from tests.processes import AgentProcess
 
 pytestmark = pytest.mark.chromium
+# A busy machine takes its time; what is wrong stays wrong.
+expect.set_options(timeout=20_000)
 
 PHONE = {"width": 360, "height": 740}
 HELD = "- {id: old, question: 'Is SSO included in the Pro plan?', gold_sources: [page-212]}\n"
