@@ -26,6 +26,14 @@ class WindowSums(NamedTuple):
     sums: Sequence[Row]
     conversations: Sequence[Row]
 
+    def only(self, segment: str) -> WindowSums:
+        """Return what the store knows of one segment; "" stands for all."""
+        if not segment:
+            return self
+        groups = [row for row in self.conversations if row["segment"] == segment]
+        alone = [{**row, "level": "all"} for row in groups if row["level"] == "segment"]
+        return WindowSums([row for row in self.sums if row["segment"] == segment], groups + alone)
+
     def of_segment(self, name: str) -> Published:
         """Return the estimate of one segment, over all services."""
         groups = (row for row in self.conversations if row["level"] == "segment")

@@ -23,25 +23,19 @@ from collector.worst import worst_conversations
 from dashboards.calibration import (
     calibration_of,
     compared,
-    correction_of,
     to_label,
     with_machine_verdicts,
 )
 from dashboards.candidate_states import FRESH, CandidateState, states_of
 from dashboards.candidates import candidate_of, distinct, known_as, reviewed_candidate, with_state
-from dashboards.estimates import (
-    WindowSums,
-    covariate_of,
-    segment_rows,
-    total_row,
-    wider_row,
-)
 from dashboards.golden_history import GoldenHistory
 from dashboards.golden_traces import ATTRIBUTE, answers_in
+from dashboards.measured import Asked, Levels, Measured, levels_of, measure, sums_of_window, told
 from dashboards.review.conversation import SHOWN_TURNS, conversation_of
 from dashboards.review.week import standing
-from dashboards.signals import signal_rows
-from dashboards.windows import Window, wider_than
+from dashboards.signals import SignalCounts, signals_told
+from dashboards.windows import Window
+from scorers.calibration import Calibration
 from sinks.rows import storable
 
 SCORER = FAITHFULNESS
@@ -116,78 +110,23 @@ class Reports:
         Raises:
             UsageError: that scorer is not configured.
         """
+        measured = await self.measured(window, segment, scorer)
+        return told(measured, await self.people(measured), segment)
+
+    async def measured(self, window: Window, segment: str = "", scorer: str = SCORER) -> Measured:
+        """Return what machines say of a window; for the rest see `estimates`."""
         if (fingerprint := self._fingerprints.get(scorer)) is None:
             there = ", ".join(self._fingerprints)
             raise UsageError([f"scorer: {scorer} is not configured; there are {there}"])
-        judge = {"scorer": scorer, "fingerprint": fingerprint}
-        asked = self._parameters(window, segment) | judge
-        judges = {"scorer": scorer, "since": window.since, "until": window.until}
-        accounting, found, (calibration,), changes, people = await asyncio.gather(
-            self.store.rows("accounting", asked),
-            self._sums(window, segment, judge),
-            self.store.rows("calibrations", judge),
-            self.store.rows("judge_changes", judges),
-            compared(self.store, fingerprint),
-        )
-        trust = {"trust": people.trust, "reason": people.reason}
-        correction = correction_of(found.of_all().estimate, people)
-        total = total_row(accounting, found, trust)
-        segments = segment_rows(accounting, found, trust)
-        await self._add_wider(window, segment, judge, total, segments)
-        return {
-            "since": window.since.isoformat(),
-            "until": window.until.isoformat(),
-            "scorer": scorer,
-            "judge": {"fingerprint": fingerprint, **trust, "correction": correction},
-            "judge_changes": [row | {"at": row["at"].isoformat()} for row in changes],
-            "covariate": covariate_of(found.sums, calibration, predictable=scorer == SCORER),
-            "accounting_ok": total["accounting_ok"],
-            "total": total,
-            "segments": segments,
-        }
+        return await measure(self.store, Asked(scorer, fingerprint, segment), window)
 
-    async def levels(self, window: Window, segment: str = "") -> dict[str, Any]:
-        """Return accounting and estimates of faithfulness alone, to compare a window with."""
-        judge = {"scorer": SCORER, "fingerprint": self.fingerprint}
-        accounting, found = await asyncio.gather(
-            self.store.rows("accounting", self._parameters(window, segment) | judge),
-            self._sums(window, segment, judge),
-        )
-        trust = {"trust": "", "reason": ""}
-        return {
-            "total": total_row(accounting, found, trust),
-            "segments": segment_rows(accounting, found, trust),
-        }
+    async def people(self, measured: Measured) -> Calibration:
+        """Return how far people agree with the judge of what was measured."""
+        return await compared(self.store, measured.asked.fingerprint)
 
-    async def _sums(self, window: Window, segment: str, judge: Mapping[str, str]) -> WindowSums:
-        asked = {**self._parameters(window, segment), **judge}
-        return WindowSums(
-            await self.store.rows("estimate_sums", asked),
-            await self.store.rows("conversation_sums", asked),
-        )
-
-    async def _add_wider(
-        self,
-        window: Window,
-        segment: str,
-        judge: Mapping[str, str],
-        total: dict[str, Any],
-        segments: list[dict[str, Any]],
-    ) -> None:
-        """Name, beside each estimate of too few requests, the shortest window that has enough."""
-        for name, wider in wider_than(window):
-            open_rows = [
-                row
-                for row in (total, *segments)
-                if row["display"] != "normal" and row["wider"] is None
-            ]
-            if not open_rows:
-                return
-            found = await self._sums(wider, segment, judge)
-            for row in open_rows:
-                one = found.of_segment(row["segment"]) if "segment" in row else found.of_all()
-                if one.estimate.display == "normal":
-                    row["wider"] = wider_row(name, wider, one)
+    async def levels(self, window: Window) -> Levels:
+        """Return accounting and sums of faithfulness alone, to compare a window with."""
+        return await levels_of(self.store, Asked(SCORER, self.fingerprint), window)
 
     async def review(self, window: Window, segment: str = "", limit: int = 20) -> dict[str, Any]:
         """Return the worst conversations of a window, each once, with why it is here."""
@@ -304,7 +243,7 @@ class Reports:
 
     async def design_effects(self, window: Window) -> dict[tuple[str, str], float]:
         """Return by (service, segment) how much conversations widen the variance."""
-        found = await self._sums(window, "", {"scorer": SCORER})
+        found = await sums_of_window(self.store, Asked(SCORER, self.fingerprint), window)
         return {
             (row["service"], row["segment"]): found.of_pair(row).design_effect
             for row in found.sums
@@ -322,18 +261,15 @@ class Reports:
 
         Signals count by when they occurred, requests and conversations by when they started.
         """
+        return signals_told(window, await self.signal_counts(window), segment)
+
+    async def signal_counts(self, window: Window) -> SignalCounts:
+        """Return the rows that `signals` is told from, of all segments."""
         asked = {"since": window.since, "until": window.until}
-        counts = await self.store.rows("signals_summary", asked)
-        engagement = await self.store.rows("engagement", asked)
-        wanted = (
-            [row for row in rows if segment in ("", row["segment"])]
-            for rows in (counts, engagement)
+        return SignalCounts(
+            await self.store.rows("signals_summary", asked),
+            await self.store.rows("engagement", asked),
         )
-        return {
-            "since": window.since.isoformat(),
-            "until": window.until.isoformat(),
-            **signal_rows(*wanted),
-        }
 
     async def doctor(self, window: Window, segment: str = "") -> dict[str, Any]:
         """Return what the stored requests lack for being monitored, and how to get it."""

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from dashboards.windows import Window
 
 Row = Mapping[str, Any]
 _COUNTED = ("signals", "positive", "negative")
 _ENGAGEMENT = ("requests", "conversations", "engaged")
+
+
+class SignalCounts(NamedTuple):
+    """Rows of the queries `signals_summary` and `engagement`."""
+
+    counts: list[dict[str, Any]]
+    engagement: list[dict[str, Any]]
+
+
+def signals_told(window: Window, found: SignalCounts, segment: str) -> dict[str, Any]:
+    """Return signals by segment and kind; `segment` is "" for all."""
+    wanted = ([row for row in rows if segment in ("", row["segment"])] for rows in found)
+    return {
+        "since": window.since.isoformat(),
+        "until": window.until.isoformat(),
+        **signal_rows(*wanted),
+    }
 
 
 def signal_rows(counts: Iterable[Row], engagement: Iterable[Row]) -> dict[str, Any]:

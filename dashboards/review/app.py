@@ -46,13 +46,16 @@ def build_review(
         agent_id: by which commands know that this is the agent they look for.
         config: of the review page.
         door: who may enter; by default one as configured, without any token.
+
+    Returns:
+        The app; its `state.desk` is the `Desk` behind it.
     """
     desk = Desk(reports, config)
     entry = door or Door(config)
     public = urlsplit(config.public_url or "")
     hosts = [*allowed_hosts, *([public.hostname] if public.hostname else [])]
 
-    return Starlette(
+    app = Starlette(
         routes=[
             *entrance_routes(entry, secure=public.scheme == "https"),
             *page_routes(desk),
@@ -74,6 +77,8 @@ def build_review(
             DependencyError: _down,
         },
     )
+    app.state.desk = desk
+    return app
 
 
 async def _refused(request: Request, error: Exception) -> Response:

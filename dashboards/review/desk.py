@@ -19,17 +19,14 @@ from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
 from dashboards.review.conversation import cut, signal_of, turn_of
-from dashboards.review.glance import glance
-from dashboards.review.memory import Memory, window_key
+from dashboards.review.numbers import MOST_LISTED, Numbers, numbers_told
 from dashboards.review.view import timeline, turns_of
-from dashboards.review.week import changes, deployed, forecast, listed, matching, progress
+from dashboards.review.week import listed, matching, progress
 from dashboards.windows import Window
 from sinks import golden_file
 
 Row = Mapping[str, Any]
 
-MOST_LISTED = 500
-"""Conversations of a week that are looked through, worst first."""
 _CLAIMS_A_SAMPLE = 40
 _ORDERS_KEPT = 64
 _SOURCES_SHOWN = 12
@@ -52,7 +49,7 @@ class Desk:
         self._writing = asyncio.Lock()
         self._exporting = asyncio.Lock()
         self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
-        self._memory = Memory()
+        self._numbers = Numbers(reports)
 
     async def week(
         self,
@@ -76,36 +73,30 @@ class Desk:
             key: the list is remembered under, for `neighbours`.
             now: the time, for a forecast where the window is not over.
         """
-        # What people decide is in `_listed` and always read anew.
         seen, worst = await asyncio.gather(
-            self._memory.get(
-                ("glance", segment, window_key(window)),
-                lambda: glance(self.reports, window, segment),
-            ),
-            self._listed(window, segment, limit, words, state),
+            self._numbers.seen(window), self._listed(window, segment, limit, words, state)
         )
-        (spent,) = seen.spend
+        # What people say is always read anew.
+        people = await self.reports.people(seen.glance.measured)
         self._remember(key, worst["conversations"])
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
-            "estimates": seen.estimates,
-            "before": seen.before,
-            "signals": seen.signals,
-            "signals_before": seen.signals_before,
-            "spend": {**spent, "forecast": forecast(spent["usd"], window, now)},
-            "changes": changes(seen.estimates, seen.before) + deployed(seen.releases, window),
+            "as_of": min(seen.at, worst.pop("at")).isoformat(),
+            **numbers_told(seen, window, people, segment, now),
             **worst,
         }
+
+    async def keep_warm(self) -> None:
+        """Keep what the page opens with at hand. Never ends."""
+        await self._numbers.keep_warm()
 
     async def _listed(
         self, window: Window, segment: str, limit: int, words: str, state: str
     ) -> dict[str, Any]:
         most = MOST_LISTED if words or state else limit
-        rows = await self._memory.get(
-            ("worst", segment, most, window_key(window)),
-            lambda: self.reports.worst(window, segment, most),
-        )
+        kept = await self._numbers.worst(window, segment, most)
+        rows = kept.value
         said = await self.reports.said([trace_id for row in rows for trace_id in row["trace_ids"]])
         history = await self.reports.golden_history()
         found = [
@@ -114,6 +105,7 @@ class Desk:
         ]
         items = matching(found, rows, words[:_MOST_WORDS])
         return {
+            "at": kept.at,
             "progress": progress(items[:limit]),
             "conversations": [one for one in items if state in ("", one["state"])][:limit],
         }
@@ -232,9 +224,7 @@ class Desk:
                 found = await self.reports.store.rows("labels_of", {"trace_ids": sorted(asked)})
                 held = {(one["trace_id"], one["claim"], one["labeller"]): one for one in found}
                 items = [_beside(item, held) for item in items]
-            accepted = await self.reports.accept_labels(items, at)
-            self._memory.clear()  # labels change how far the judge is trusted
-            return accepted
+            return await self.reports.accept_labels(items, at)
 
     async def draft(self, trace_id: str) -> dict[str, Any] | None:
         """Return the golden row that a request would make, and where its candidate stands.
