@@ -190,7 +190,7 @@ def _scaled(axes: Axes, defaults: dict[str, Any], *, flat: bool) -> None:
     unit = defaults["unit"]
     axes.yaxis.set_major_locator(mpl.ticker.MaxNLocator(nbins=2 if flat else 5))
     axes.yaxis.set_major_formatter(lambda value, _: shown(value, unit, at_axis=True))
-    axes.xaxis.set_major_locator(AutoDateLocator(minticks=4, maxticks=8))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(AutoDateLocator(minticks=3, maxticks=8))  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
     axes.margins(x=0.01)
     if flat:

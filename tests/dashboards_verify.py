@@ -40,6 +40,8 @@ EVIDENCE = FOLDER.parent / "VERIFIED.md"
 CHOICE = Choice(judge=FINGERPRINT)
 _GOLDEN = Path(collector.demo.__file__).parent / "golden.yaml"
 _LOOK_BACK_SECONDS = 20
+_GAP_SECONDS = 20
+_NO_DATA = "no data"
 _COMMAND = (sys.executable, "-m", "collector")
 
 
@@ -186,6 +188,16 @@ def _wait_for_evidence(prometheus: Prometheus) -> None:
 
 
 def _ask_prometheus(prometheus: Prometheus, query: PanelQuery) -> Result:
+    """Ask until there are data: on a busy machine a scrape fails, which leaves a gap."""
+    deadline = time.monotonic() + _GAP_SECONDS
+    while True:
+        result = _asked_prometheus(prometheus, query)
+        if result.problem != _NO_DATA or time.monotonic() > deadline:
+            return result
+        time.sleep(0.5)
+
+
+def _asked_prometheus(prometheus: Prometheus, query: PanelQuery) -> Result:
     """Ask as Grafana does: at the end of the range, or over it."""
     end = time.time()
     how = (
@@ -208,7 +220,7 @@ def _ask_prometheus(prometheus: Prometheus, query: PanelQuery) -> Result:
 
 def _problem(found: list[dict[str, Any]], values: Sequence[str], query: PanelQuery) -> str:
     if not found:
-        return "" if query.kind == "annotation" else "no data"  # no alert fires, no judge changes
+        return "" if query.kind == "annotation" else _NO_DATA  # no alert fires, no judge changes
     if "NaN" in values and not all(value == "NaN" for value in values):
         return ""  # some series of a quantile have nothing yet
     if "NaN" in values:
@@ -225,7 +237,7 @@ def _ask_store(client: Any, query: PanelQuery, since: datetime, until: datetime)
     rows = len(found.result_rows)
     columns = tuple(found.column_names)
     if not rows:
-        return Result(query, 0, "no data")
+        return Result(query, 0, _NO_DATA)
     if query.kind == "timeseries":
         return Result(query, rows, "" if columns[0] == "time" else "the first column is no time")
     return Result(query, rows, "" if columns == query.shown else f"columns are {columns}")

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from collector import cli
-from collector.config import Config
+from collector.config import Config, ListenConfig
 from collector.demo import live
 
 _MODEL = "judge-1"
@@ -32,7 +32,9 @@ def main() -> None:
             "prices": {_MODEL: _PRICE},
         }
         judge = {"engine": "openai", "concurrency": 8, "openai": openai}
-        return Config.model_validate(plain(data_dir).model_dump() | {"judge": judge})
+        listen = dict.fromkeys(ListenConfig.model_fields, "127.0.0.1:0")
+        own = {"judge": judge, "listen": listen}
+        return Config.model_validate(plain(data_dir).model_dump() | own)
 
     live._config = with_model
     cli.main()
