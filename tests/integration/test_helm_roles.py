@@ -130,6 +130,12 @@ def test_receivers_scale_by_cpu_processors_and_judges_by_their_lag() -> None:
     }
 
 
+def test_keda_gets_nothing_but_texts() -> None:
+    for scaled in _of("ScaledObject", FULL).values():
+        (trigger,) = scaled["spec"]["triggers"]
+        assert {type(value) for value in trigger["metadata"].values()} == {str}
+
+
 def test_a_large_lag_stays_a_number() -> None:
     roles = {"judge": {"keda": {"enabled": True, "lagRecords": 5_000_000}}}
     values = PLAIN | {"roles": roles, "keda": {"prometheus": "http://p:9090"}}

@@ -87,6 +87,14 @@ def _file(values: dict[str, Any]) -> str:
             "env.TOKEN: config.receive.ingest_token_env names a secret; give it by secretEnv",
         ),
         (
+            {
+                "config": {
+                    "review": {"users": {"Ada": "$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$aGFzaA"}}
+                }
+            },
+            "config.review.users: hashes of passwords would lie in a ConfigMap",
+        ),
+        (
             {"env": {"A": "b"}, "secretEnv": {"A": {"name": "n", "key": "k"}}},
             "env.A: secretEnv gives it too",
         ),
@@ -240,6 +248,17 @@ def test_every_key_that_names_a_secret_is_among_those_asked_for() -> None:
     del schema["$defs"]["EvaluationConfig"], schema["$defs"]["TargetConfig"]
     known = {key for model in schema["$defs"].values() for key in named(model["properties"])}
     assert named(SECRETS) == known
+
+
+def test_no_other_key_of_the_program_holds_a_secret_itself() -> None:
+    models = Config.model_json_schema()["$defs"].items()
+    held = {
+        (name, key)
+        for name, model in models
+        for key, field in model["properties"].items()
+        if '"writeOnly": true' in json.dumps(field)
+    }
+    assert held == {("ReviewConfig", "users")}  # refused above
 
 
 def test_every_value_is_described() -> None:

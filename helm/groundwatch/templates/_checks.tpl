@@ -76,8 +76,10 @@
 {{- define "groundwatch.checkSecrets" -}}
 {{- $config := .Values.config -}}
 {{- $review := $config.review | default dict -}}
-{{- $login := or $review.users $review.users_env -}}
-{{- if and (include "groundwatch.several" .) $login (not $review.session_key_env) -}}
+{{- if $review.users -}}
+  {{- fail "config.review.users: hashes of passwords would lie in a ConfigMap; put the lines into a Secret and name it by config.review.users_env and secretEnv" -}}
+{{- end -}}
+{{- if and (include "groundwatch.several" .) $review.users_env (not $review.session_key_env) -}}
   {{- fail "config.review.session_key_env: needed where several pods serve the review page, or each knows its own sessions only" -}}
 {{- end -}}
 {{- range $key, $variable := include "groundwatch.secretsNamed" . | fromJson -}}
