@@ -58,6 +58,13 @@ $(KAFKA_LIBS)/.ready: tests/kafka-libs.xml
 	  -DoutputDirectory=$(KAFKA_LIBS) -DincludeScope=runtime
 	@touch $@
 
+SPANS ?= 200000
+
+.PHONY: test-scale
+test-scale: setup $(KAFKA_LIBS)/.ready ## Befall roles on Apache Kafka with each fault at full size, hours; SPANS=20000 for fewer
+	@GROUNDWATCH_KAFKA_LIBS=$(KAFKA_LIBS) GROUNDWATCH_TEST_SPANS=$(SPANS) \
+	  $(BIN)/pytest -v tests/fault/test_fleet_kafka.py $(if $(FAULT),-k '$(FAULT)')
+
 COLLECTOR ?= $(abspath $(VENV))/otelcol
 COLLECTOR_BUILDER := go.opentelemetry.io/collector/cmd/builder@v0.165.0
 
@@ -120,6 +127,12 @@ bench: setup ## Measure throughput against a floor in the same run
 	@$(BIN)/python -m tests.bench.review
 	@echo
 	@$(BIN)/python -m tests.bench.judging
+
+.PHONY: bench-scale
+bench-scale: setup $(KAFKA_LIBS)/.ready ## Measure processors on Kafka, how long they stand still, what ClickHouse keeps
+	@GROUNDWATCH_KAFKA_LIBS=$(KAFKA_LIBS) $(BIN)/python -m tests.bench.scale
+	@echo
+	@$(BIN)/python -m tests.bench.disk
 
 .PHONY: dashboards-verify
 dashboards-verify: setup ## Run every query of every Grafana dashboard on data of the demo

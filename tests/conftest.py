@@ -60,6 +60,11 @@ EXTRAS = (
         "no /usr/bin/chromium: install the package `chromium` of Debian or Ubuntu",
     ),
     Extra(
+        "faketime",
+        lambda: shutil.which("faketime") is not None,
+        "no `faketime` on the PATH: install the package `faketime` of Debian or Ubuntu",
+    ),
+    Extra(
         "apache_kafka",
         lambda: LIBS in os.environ,
         "a small broker stands in for Apache Kafka: run `make test-kafka` with Java and Maven",

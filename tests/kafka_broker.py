@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 LIBS = "GROUNDWATCH_KAFKA_LIBS"
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 class Broker:

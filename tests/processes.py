@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 from ruamel.yaml import YAML
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 LISTEN = dict.fromkeys(("otlp_grpc", "otlp_http", "metrics", "review"), "127.0.0.1:0")
 
 
