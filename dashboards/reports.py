@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from collector.conversations import conversation_turns
 from collector.doctor import diagnose_rows
 from collector.errors import MalformedPayload, UsageError
 from collector.labels import Accepted, parse_labels
@@ -175,14 +176,10 @@ class Reports:
     async def turns(
         self, conversation: str, worst: str, most: int = SHOWN_TURNS
     ) -> list[dict[str, Any]]:
-        """Return the rows of the query `conversation`, those nearest to the worst request."""
-        asked = {
-            "conversation": conversation,
-            "worst": worst,
-            "turns": most,
-            "fingerprint": self.fingerprint,
-        }
-        return await self.store.rows("conversation", asked)
+        """Return the requests of a conversation, those nearest to the worst."""
+        return await conversation_turns(
+            self.store, conversation, worst, most=most, fingerprint=self.fingerprint
+        )
 
     async def calibration(self) -> dict[str, Any]:
         """Return how far the judge agrees with people, and with the second judge if there is one.

@@ -45,7 +45,9 @@ def _texts(folder: Traversable) -> dict[str, str]:
 
 
 def _parse(text: str, parts: Mapping[str, str]) -> NamedQuery:
-    sql = _PART.sub(lambda found: parts[found[1]], text)
+    sql = text
+    while _PART.search(sql):  # a part may hold others
+        sql = _PART.sub(lambda found: parts[found[1]], sql)
     return NamedQuery(sql, frozenset(_PLACEHOLDER.findall(sql)))
 
 

@@ -213,7 +213,7 @@ async def _add_review(parts: Parts, urls: Urls, agent_id: str, token: str) -> Ur
         config.review,
         door,
     )
-    await parts.keep_doing(app.state.desk.keep_warm())
+    await parts.keep_doing(app.state.desk.numbers.keep_warm())
     server = serve(parts.stack, app, address, "review")
     parts.takes_role("review")
     if not is_loopback(address) and not door.has_login:

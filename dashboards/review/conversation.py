@@ -52,7 +52,7 @@ def conversation_of(
 
     Args:
         ranked: its row of the query `worst`.
-        turns: its rows of the query `conversation`, oldest first.
+        turns: as returned by `conversation_turns`, oldest first.
         comments: of its signals, by their ids.
     """
     shown = [turn_of(row) for row in turns]
@@ -112,7 +112,7 @@ def turn_of(row: Row) -> dict[str, Any]:
     """Return one request as the review shows it.
 
     Args:
-        row: of the query `conversation`.
+        row: of `conversation_turns`.
     """
     claims = [dict(claim) for claim in row["claims"]]
     documents = [dict(document) for document in row["documents"]]

@@ -49,7 +49,7 @@ class Desk:
         self._writing = asyncio.Lock()
         self._exporting = asyncio.Lock()
         self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
-        self._numbers = Numbers(reports)
+        self.numbers = Numbers(reports)
 
     async def week(
         self,
@@ -74,7 +74,7 @@ class Desk:
             now: the time, for a forecast where the window is not over.
         """
         seen, worst = await asyncio.gather(
-            self._numbers.seen(window), self._listed(window, segment, limit, words, state)
+            self.numbers.seen(window), self._listed(window, segment, limit, words, state)
         )
         # What people say is always read anew.
         people = await self.reports.people(seen.glance.measured)
@@ -87,15 +87,11 @@ class Desk:
             **worst,
         }
 
-    async def keep_warm(self) -> None:
-        """Keep what the page opens with at hand. Never ends."""
-        await self._numbers.keep_warm()
-
     async def _listed(
         self, window: Window, segment: str, limit: int, words: str, state: str
     ) -> dict[str, Any]:
         most = MOST_LISTED if words or state else limit
-        kept = await self._numbers.worst(window, segment, most)
+        kept = await self.numbers.worst(window, segment, most)
         rows = kept.value
         said = await self.reports.said([trace_id for row in rows for trace_id in row["trace_ids"]])
         history = await self.reports.golden_history()

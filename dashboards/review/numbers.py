@@ -95,15 +95,16 @@ class Numbers:
             if now - began >= max(_WARM_SECONDS if used else SETTLED, PAUSE * took):
                 began = now
                 with suppress(DependencyError):  # whoever looks at the page is told
-                    await self.warm(last(default_span("review"), datetime.now(UTC)))
+                    await self.warm()
                 took = time.monotonic() - began
             await asyncio.sleep(_TICK_SECONDS)
 
-    async def warm(self, window: Window) -> None:
-        """Work out a window; where there are many requests, all that its page may ask for."""
-        await self._glance(window, renew=True)
+    async def warm(self) -> None:
+        """Work it out now; where there are many requests, all that the page may ask for."""
+        await self._glance(_opening(), renew=True)
         if self._many:
-            await self._before(window)
+            await self._before(_opening())
+            window = _opening()
             whole = ("worst", "", MOST_LISTED, window_key(window))
             await self._memory.renew(whole, partial(self._ranked, window, "", MOST_LISTED))
 
@@ -134,6 +135,11 @@ class Numbers:
 
     def _ages(self, window: Window) -> dict[str, float]:
         return {"fresh": freshness(window), "oldest": OLDEST} if self._many else {}
+
+
+def _opening() -> Window:
+    """Return the window that the page opens with, as it is now."""
+    return last(default_span("review"), datetime.now(UTC))
 
 
 def numbers_told(

@@ -30,7 +30,7 @@ def turns_of(
     """Return the turns of a conversation as the page shows them.
 
     Args:
-        rows: of the query `conversation`, oldest first.
+        rows: as returned by `conversation_turns`, oldest first.
         labels: rows of the query `labels_of`, of their requests.
         candidates: that came of their requests.
         reviewer: whose labels are their own; "" for nobody.
@@ -157,7 +157,7 @@ def timeline(rows: Sequence[Row], comments: Mapping[str, str | None]) -> list[di
     """Return questions and signals of a conversation in order of time, each signal once.
 
     Args:
-        rows: of the query `conversation`, oldest first.
+        rows: as returned by `conversation_turns`, oldest first.
         comments: of the signals, by their ids.
     """
     asked = [

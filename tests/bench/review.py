@@ -2,23 +2,27 @@
 
 python -m tests.bench.review --requests 1000000 --weeks 13
 
-Cold is a page that nobody looked at lately. Beside each time stands how long processors worked for
-it: on a busy machine that says more.
+Cold is a page before anything was worked out, as when the agent has just started; what it opens
+with is then worked out once. First and again are looks at a page after that. Beside each time
+stands how long processors worked for it: on a busy machine that says more.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
 
 from collector.config import StoreConfig
 from collector.telemetry import Metrics
@@ -30,6 +34,7 @@ from sinks.connection import WRITER_SETTINGS, connect
 from sinks.migrate import migrate_url
 
 ROUNDS = 5
+COLD_ROUNDS = 2
 JUDGE = "bench"
 _SLICE = 50_000
 # Four turns a conversation, eight segments, a tenth is judged, one answer in twenty is bad, one in
@@ -76,9 +81,9 @@ class Took(NamedTuple):
     work: float
 
 
-async def _took(work: Callable[[], Awaitable[object]]) -> Took:
+async def _took(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> Took:
     found = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started, worked = time.perf_counter(), time.process_time()
         await work()
         found.append(Took(time.perf_counter() - started, time.process_time() - worked))
@@ -90,40 +95,58 @@ async def _measure(folder: Path) -> None:
         f"chdb://{folder}", StoreConfig(), Metrics(CollectorRegistry())
     )
     reports = Reports(store, JUDGE)
+    window = last("7d", datetime.now(UTC))
 
-    def browser() -> httpx.AsyncClient:
-        app = build_review(reports, list, ["*"])
+    async def list_alone() -> object:
+        return await reports.worst(window, "", 20)
+
+    def browser(app: Starlette) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(app)
         return httpx.AsyncClient(transport=transport, base_url="http://agent", timeout=120)
 
     async def page(client: httpx.AsyncClient, path: str) -> None:
         (await client.get(path)).raise_for_status()
 
-    async def first_look() -> None:
-        async with browser() as client:
+    async def cold() -> None:
+        async with browser(build_review(reports, list, ["*"])) as client:
             await page(client, "/")
 
-    window = last("7d", datetime.now(UTC))
-    worst = (await reports.worst(window, "", 1))[0]
-    name, trace_id = worst["conversation"], worst["worst_trace_id"]
-    async with browser() as client:
-        await page(client, f"/conversation/{name}")  # the list beside it is kept from here on
-        pairs = {
-            "week view, cold": (first_look, lambda: reports.worst(window, "", 20)),
-            "week view, again": (lambda: page(client, "/"), lambda: reports.worst(window, "", 20)),
-            "conversation view": (
-                lambda: page(client, f"/conversation/{name}?turn={trace_id}"),
-                lambda: reports.turns(name, trace_id),
-            ),
+    listing = await _took(list_alone)
+    _print("week view, cold", await _took(cold, COLD_ROUNDS), listing)
+    app = build_review(reports, list, ["*"])
+    desk = app.state.desk
+    warming = await _took(desk.numbers.warm, 1)
+    _print("warming, after start", warming, listing)
+    worst = (await desk.week(last("7d", datetime.now(UTC))))["conversations"][0]
+    name, trace_id = worst["conversation_id"], worst["worst_trace_id"]
+
+    async def turns_alone() -> object:
+        return await reports.turns(name, trace_id)
+
+    async with browser(app) as client:
+        pages = {
+            "week view": "/",
+            "week view, searched": "/?q=question",
+            "week view, by state": "/?state=open",
+            "week view, segment": "/?segment=segment-3",
         }
-        for what, (whole, bare) in pairs.items():
-            took, floor = await _took(whole), await _took(bare)
-            print(
-                f"{what:18} {1000 * took.seconds:6.0f} ms ({1000 * took.work:.0f} ms of work), "
-                f"{took.seconds / floor.seconds:4.1f} times its bare query "
-                f"({1000 * floor.seconds:.0f} ms, {1000 * floor.work:.0f} of work)"
-            )
+        for what, path in pages.items():
+            first = await _took(partial(page, client, path), 1)
+            _print(f"{what}, first", first, listing)
+            _print(f"{what}, again", await _took(partial(page, client, path)), listing)
+        path = f"/conversation/{name}?turn={trace_id}"
+        took = await _took(partial(page, client, path))
+        _print("conversation view", took, await _took(turns_alone))
     await store.close()
+
+
+def _print(what: str, took: Took, bare: Took) -> None:
+    print(
+        f"{what:27} {1000 * took.seconds:6.0f} ms ({1000 * took.work:.0f} ms of work), "
+        f"{took.seconds / bare.seconds:4.2f} times its bare query "
+        f"({1000 * bare.seconds:.0f} ms, {1000 * bare.work:.0f} of work)",
+        flush=True,
+    )
 
 
 def _fill(url: str, count: int, weeks: int) -> None:
@@ -148,6 +171,8 @@ def main() -> None:
         folder = Path(name).resolve()
         _fill(f"chdb://{folder}", given.requests, given.weeks)
         print(f"{given.requests} requests of {given.weeks} weeks in the embedded store")
+        load = ", ".join(f"{one:.0f}" for one in os.getloadavg())
+        print(f"load {load} on {os.cpu_count()} processors")
         asyncio.run(_measure(folder))
 
 

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
+from collector.conversations import conversation_turns
 from collector.inference import KINDS
 from collector.model import Signal, SignalKind
 from collector.telemetry import Metrics
@@ -169,9 +170,7 @@ async def test_a_signal_that_was_sent_is_not_doubled_by_one_that_was_inferred(
     assert (row["rephrase"], row["push_back"]) == (pytest.approx(2.85), pytest.approx(0.9))
     assert len(row["signals"]) == 3
 
-    rows = await store.rows(
-        "conversation", {"conversation": talk, "worst": "", "turns": 50, "fingerprint": "none"}
-    )
+    rows = await conversation_turns(store, talk, "", most=50, fingerprint="none")
     kinds = [[(s["kind"], s["source"]) for s in r["signals"]] for r in rows]
     assert [sorted(of_turn) for of_turn in kinds] == [
         [("push_back", "inferred"), ("rephrase", "signals")],

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
+from collector.conversations import conversation_turns
 from collector.model import Signal, StoredRequest
 from collector.ports import Store
 from collector.signals import complained_about
@@ -215,10 +216,7 @@ async def test_readers_join_signal_and_request_whichever_came_first(
     assert found["thumbs_down"] == 3.0
     assert [s["signal_id"] for s in found["signals"]] == [said.signal_id]
 
-    (turn,) = await clickhouse.rows(
-        "conversation",
-        {"conversation": conversation, "worst": "", "turns": 50, "fingerprint": "current"},
-    )
+    (turn,) = await conversation_turns(clickhouse, conversation, "", most=50, fingerprint="current")
     where = "conversation_signals" if field == "conversation_id" else "signals"
     assert [s["signal_id"] for s in turn[where]] == [said.signal_id]
 

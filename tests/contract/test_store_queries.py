@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
+from collector.conversations import conversation_turns
 from collector.model import Calibration, Claim, Document, Judgement, Signal, Verdict
 from collector.telemetry import Metrics
 from collector.worst import worst_conversations
@@ -545,9 +546,7 @@ async def test_a_conversation_shows_every_request_with_judgement_and_signals(
             signal("comment", later, conversation_id=talk, comment="no good"),
         ]
     )
-    rows = await store.rows(
-        "conversation", {"conversation": talk, "worst": "", "turns": 50, "fingerprint": "current"}
-    )
+    rows = await conversation_turns(store, talk, "", most=50, fingerprint="current")
     assert [(r["trace_id"], r["question"], r["version"]) for r in rows] == [
         (first, "first", 2),
         (second, "second", 1),
@@ -561,13 +560,7 @@ async def test_a_conversation_shows_every_request_with_judgement_and_signals(
 
     alone = stored(fresh(), started_at=day, question="alone")
     await store.write_requests([alone])
-    (row,) = await store.rows(
-        "conversation",
-        {
-            "conversation": alone.request.trace_id,
-            "worst": "",
-            "turns": 50,
-            "fingerprint": "current",
-        },
+    (row,) = await conversation_turns(
+        store, alone.request.trace_id, "", most=50, fingerprint="current"
     )
     assert row["question"] == "alone"

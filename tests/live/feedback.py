@@ -23,6 +23,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from collector.config import StoreConfig
+from collector.conversations import conversation_turns
 from collector.model import Span
 from collector.telemetry import Metrics
 from collector.trace_files.encode import body_of_spans
@@ -146,13 +147,10 @@ async def kinds_found(data_dir: Path, traces: dict[str, Told]) -> dict[str, list
     found: dict[str, list[str]] = {}
     try:
         for case, told in traces.items():
-            asked = {
-                "conversation": told.conversation_id,
-                "worst": "",
-                "turns": 50,
-                "fingerprint": "",
-            }
-            for turn in await store.rows("conversation", asked):
+            turns = await conversation_turns(
+                store, told.conversation_id, "", most=50, fingerprint=""
+            )
+            for turn in turns:
                 signals = [*turn["signals"], *turn["conversation_signals"]]
                 found[case] = [signal["kind"] for signal in signals]
     finally:
