@@ -56,7 +56,7 @@ def chosen(
     """
     if week is not None:
         if since is not None or until is not None:
-            raise ValueError("week: stands for both ends; leave since and until out, or the week")
+            raise ValueError("week: stands for both ends; give it without since and until")
         return _in_range("week", iso_week(week))
     end = now if until is None else _instant("until", until)
     start = default if since is None else since.strip()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -95,8 +96,23 @@ def _describe(problem: ErrorDetails) -> str:
     path = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        message = "unknown key; see the configuration table in the README"
+        message = f"unknown key{_meant(problem['loc'])}; see the configuration table in the README"
     return f"{path}: {message}" if path else message
+
+
+def _meant(path: tuple[int | str, ...]) -> str:
+    """Return a guess at the key that was meant, or nothing where none of the section is near."""
+    model: type[BaseModel] = Config
+    for part in path[:-1]:
+        field = model.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+        sections = [kind for kind in kinds if issubclass(kind, BaseModel)]
+        if not sections:
+            return ""
+        model = sections[0]
+    near = get_close_matches(str(path[-1]), model.model_fields, n=1)
+    return f", perhaps {near[0]} is meant" if near else ""
 
 
 def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[str]) -> Secrets:

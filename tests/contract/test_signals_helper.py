@@ -24,7 +24,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 @pytest.fixture
 def send_signal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     monkeypatch.setenv("no_proxy", "*")
-    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (block,) = (text for text in blocks if "def send_signal" in text)
     names: dict[str, Any] = {}
     exec(block, names)
     helper: Callable[..., bool] = names["send_signal"]

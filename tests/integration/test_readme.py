@@ -6,8 +6,10 @@ import configparser
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -28,7 +30,7 @@ from tests.readme_tables import README, rendered
 ROOT = README.parent
 TEXT = README.read_text()
 CARRIED = TEXT.partition("## What traces must carry")[2].partition("\n## ")[0]
-LOCAL: Any = {"timeout": 10, "trust_env": False}
+LOCAL: Any = {"timeout": 60, "trust_env": False}
 
 
 def blocks(language: str) -> list[str]:
@@ -85,6 +87,41 @@ def test_every_make_target_named_exists() -> None:
 def test_every_file_named_exists() -> None:
     for path in re.findall(r"`(tests/[\w/]+\.py)`|\]\((?!http)([\w./-]+)\)", TEXT):
         assert (ROOT / (path[0] or path[1])).exists(), path
+
+
+def test_every_chapter_is_in_the_contents_and_every_anchor_leads_somewhere() -> None:
+    prose = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
+    depth = {
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): len(marks)
+        for marks, title in re.findall(r"^(##+) (.*)$", prose, re.MULTILINE)
+    }
+    contents = re.findall(r"\]\(#([\w-]+)\)", TEXT.partition("\n## ")[0])
+    assert sorted(contents) == sorted(anchor for anchor, level in depth.items() if level == 2)
+    assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= set(depth)
+
+
+def test_the_tracing_example_brings_spans_to_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Instrumentor:
+        """Stands in for LangChain's, which `make test-live-conventions` tries itself."""
+
+        def instrument(self, *, tracer_provider: Any) -> None:
+            with tracer_provider.get_tracer("test").start_as_current_span("chain"):
+                pass
+
+    langchain = ModuleType("openinference.instrumentation.langchain")
+    langchain.LangChainInstrumentor = Instrumentor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, langchain.__name__, langchain)
+    for package in ("openinference", "openinference.instrumentation"):
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    (example,) = (block for block in blocks("python") if "LangChainInstrumentor" in block)
+    with AgentProcess(tmp_path, {}) as agent:
+        names: dict[str, Any] = {}
+        exec(example.replace("http://127.0.0.1:4318", agent.urls["otlp_http"]), names)
+        names["provider"].shutdown()
+        shown = httpx.get(agent.urls["metrics"], **LOCAL).text
+    assert re.search(r"^groundwatch_spans_received_total\{.*\} 1\.0$", shown, re.MULTILINE)
 
 
 def is_golden(example: str) -> bool:

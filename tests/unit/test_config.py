@@ -48,6 +48,22 @@ receive: {ingest_token_env: MY_TOKEN}
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sampling: {rte: 0.1}", "sampling.rte: unknown key, perhaps rate is meant"),
+        ("journal: {kafka: {brokrs: []}}", "journal.kafka.brokrs: unknown key, perhaps brokers"),
+        ("segments: {zzz: 1}", "segments.zzz: unknown key; see"),
+    ],
+)
+def test_a_mistyped_key_is_told_with_the_one_that_is_near(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(_write(tmp_path, text), {})
+    assert any(problem.startswith(told) for problem in error.value.problems)
+
+
 def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path) -> None:
     path = _write(tmp_path, "judge: {engine: openai, openai: {api_key_env: MY_KEY}}")
     with pytest.raises(ConfigError, match="MY_KEY"):
