@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.bench.load import spans_of
@@ -79,7 +79,8 @@ def measure(folder: Path, processors: int, spans: int) -> Measured:
     ):
         before = {name: process.cpu_seconds() for name, process in fleet.processes.items()}
         began = time.monotonic()
-        write(fleet, sent)
+        with closing(fleet.producer()) as producer:
+            write(fleet, producer, sent)
         fleet.wait_until_stored()
         seconds = time.monotonic() - began
         used = {name: p.cpu_seconds() - before[name] for name, p in fleet.processes.items()}
@@ -97,13 +98,12 @@ def measure(folder: Path, processors: int, spans: int) -> Measured:
     )
 
 
-def write(fleet: Fleet, sent: Stream) -> None:
+def write(fleet: Fleet, producer: KafkaProducer, sent: Stream) -> None:
     """Write a stream into the topic, its records one after the other to all partitions."""
     fleet.sent |= sent.sizes
-    with closing(fleet.producer()) as producer:
-        for number, record in enumerate(sent.records):
-            producer.send(fleet.topic, value=record, partition=number % 3)
-        producer.flush()
+    for number, record in enumerate(sent.records):
+        producer.send(fleet.topic, value=record, partition=number % 3)
+    producer.flush()
 
 
 def read_bare(address: str, topic: str, spans: int) -> int:
@@ -140,11 +140,12 @@ class Pulse:
             thread.join()
 
     def _beat(self) -> None:
-        while not self._stop.wait(PULSE_SECONDS):
-            self._seed += 1
-            lot = stream(SPANS_A_PULSE, seed=1000 + self._seed)
-            self.sent_at |= dict.fromkeys(lot.sizes, time.time())
-            write(self._fleet, lot)
+        with closing(self._fleet.producer()) as producer:  # made while the broker is there
+            while not self._stop.wait(PULSE_SECONDS):
+                self._seed += 1
+                lot = stream(SPANS_A_PULSE, seed=1000 + self._seed)
+                self.sent_at |= dict.fromkeys(lot.sizes, time.time())
+                write(self._fleet, producer, lot)
 
     def waits(self, since: float, until: float) -> list[float]:
         """Return how long each trace sent in a span of time took to be stored."""
