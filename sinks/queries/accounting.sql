@@ -16,6 +16,7 @@
 -- Each trace counts once, by its newest version. A judgement of an older version counts until a
 -- newer one replaces it. A judgement of a request that was not drawn is not used.
 WITH
+{{ within }},
 {{ placed }}
 SELECT
   service,

@@ -9,6 +9,7 @@
 --   n                       conversations with a judged answer
 --   ww, wa, wb, aa, ab, bb  sums of W W, W A, W B, A A, A B, B B
 WITH
+{{ judged_within }},
 {{ placed }}
 SELECT
   level,

@@ -18,6 +18,7 @@
 --   n_predicted             how many of them have a prediction
 --   calibration             the newest version behind these, '' without any
 WITH
+{{ within }},
 {{ placed }}
 SELECT
   service,

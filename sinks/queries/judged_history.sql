@@ -6,6 +6,7 @@
 -- Columns: score (of the judge), lexical_score, raised (a complaint raised its decision),
 -- probability.
 WITH
+{{ judged_within }},
 {{ placed }}
 SELECT 1 - loss AS score, lexical_score, raised, 1 / weight AS probability
 FROM placed

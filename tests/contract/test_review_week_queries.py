@@ -14,11 +14,12 @@ from collector.model import Judgement
 from collector.model.judgement import Usage
 from collector.releases import Release, write_release
 from collector.telemetry import Metrics
+from dashboards.measured import told
 from dashboards.reports import Reports
 from dashboards.review.desk import Desk
 from dashboards.windows import Window
 from sinks.clickhouse import ClickHouseStore
-from tests.fakes.store import AT, stored
+from tests.fakes.store import AT, decision, stored
 
 WEEK = Window(AT - timedelta(days=3), AT + timedelta(days=4))
 
@@ -69,13 +70,14 @@ def judged(
     *,
     scorer: str = "faithfulness",
     fingerprint: str = "a",
+    score: float = 1.0,
 ) -> Judgement:
     return Judgement(
         trace_id=name,
         scorer=scorer,
         fingerprint=fingerprint,
         status="judged",
-        score=1.0,
+        score=score,
         usage=Usage(cost_usd=usd, calls=calls),
         request_version=1,
         judged_at=at,
@@ -101,3 +103,49 @@ async def test_a_deployment_is_told_with_the_time_it_was_first_seen(desk: Desk) 
     assert [line for line in told if "version" in line] == [
         f"bot: version 2 since {day:%Y-%m-%d %H:%M} UTC"
     ]
+
+
+async def test_one_segment_is_told_from_all_of_them_as_if_it_were_read_alone(desk: Desk) -> None:
+    later = AT + timedelta(weeks=8)
+    window = Window(later - timedelta(hours=1), later + timedelta(hours=1))
+    asked = {f"{segment}{n}": segment for segment in ("plans", "prices") for n in range(40)}
+    await desk.reports.store.write_requests(
+        [
+            stored(
+                name,
+                started_at=later,
+                decided=decision(decided_at=later),
+                segment=segment,
+                conversation_id=f"talk {name[-1]}",
+            )
+            for name, segment in asked.items()
+        ]
+    )
+    scores = {name: n / 80 for n, name in enumerate(asked)}
+    await desk.reports.store.write_judgements(
+        [judged(name, later, None, 0, score=score) for name, score in scores.items()],
+        dict.fromkeys(asked, later),
+    )
+    measured = await desk.reports.measured(window)
+    people = await desk.reports.people(measured)
+    for segment in ("plans", "prices", "nothing"):
+        alone = await desk.reports.estimates(window, segment)
+        assert told(measured, people, segment) == alone
+    found = told(measured, people, "plans")
+    assert found["total"]["estimate"] == pytest.approx(39 / 2 / 80)
+
+
+async def test_a_label_shows_at_once_on_a_page_that_is_kept(desk: Desk) -> None:
+    later = AT + timedelta(weeks=12)
+    window = Window(later - timedelta(hours=1), later + timedelta(hours=1))
+    decided = decision(decided_at=later)
+    broken = stored("broken", started_at=later, decided=decided, status="error")
+    await desk.reports.store.write_requests([broken])
+    before = await desk.week(window)
+    assert [one["state"] for one in before["conversations"]] == ["open"]
+    await desk.accept_labels(
+        [{"trace_id": "broken", "labeller": "ann", "verdict": "correct"}], later
+    )
+    after = await desk.week(window)
+    assert [one["state"] for one in after["conversations"]] == ["labelled"]
+    assert after["as_of"] == before["as_of"]

@@ -19,8 +19,7 @@ newest AS (
       mapContains(scorer_probability, {scorer:String}), NULL,
       ifNull(ineligible, 'nothing_to_score')
     ) AS unfit
-  FROM requests
-  WHERE filed_at >= {since:DateTime64(6, 'UTC')} AND filed_at < {until:DateTime64(6, 'UTC')}
+  FROM within
   ORDER BY version DESC
   LIMIT 1 BY trace_id
 ),
