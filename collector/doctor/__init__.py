@@ -145,6 +145,10 @@ def lines(report: Mapping[str, Any]) -> list[str]:
         found.append(f"no users' requests: {reasons}")
     if not report["services"]:
         found.append("no request found")
+        found.append(
+            "  cure: send one trace for each request, with spans of the model's call; of a running"
+            " agent, wait until it has been silent for assembler.quiet_seconds"
+        )
     return found
 
 

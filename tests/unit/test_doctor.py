@@ -295,7 +295,9 @@ def test_traces_that_are_no_requests_are_counted_apart(tmp_path: Path) -> None:
 def test_files_without_any_request_are_not_fine(tmp_path: Path) -> None:
     report = diagnose_files([written(tmp_path, [span(0, {"http.request.method": "GET"})])])
     assert report["ok"] is False
-    assert "no request found" in lines(report)
+    *_, found, cure = lines(report)
+    assert found == "no request found"
+    assert "assembler.quiet_seconds" in cure
 
 
 def test_the_text_is_short_and_tells_what_goes_together_at_once(tmp_path: Path) -> None:
