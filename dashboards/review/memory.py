@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -89,8 +90,13 @@ class Memory:
         if key not in self._under_way:
             task = asyncio.create_task(self._work(key, work_out))
             self._under_way[key] = task
-            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+            task.add_done_callback(partial(self._ended, key))
         return await asyncio.shield(self._under_way[key])
+
+    def _ended(self, key: Hashable, task: asyncio.Task[Kept]) -> None:
+        self._under_way.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen, even where nobody waits any more, as when the agent stops
 
     async def _work(self, key: Hashable, work_out: Work) -> Kept:
         at, began = datetime.now(UTC), self._clock()
