@@ -36,8 +36,8 @@ from collector.agent.listening import announcement
 from collector.agent.opening import open_store, reports_of
 from collector.config import Resolved
 from collector.errors import Conflict, MalformedPayload, TransientDependencyError, UsageError
-from collector.labels import Accepted
 from collector.gates import GateResult, write_gate
+from collector.labels import Accepted
 from collector.model_evaluation import EvalRecord
 from collector.telemetry import Metrics
 from collector.trace_files import bodies
