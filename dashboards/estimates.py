@@ -32,7 +32,8 @@ class WindowSums(NamedTuple):
             return self
         groups = [row for row in self.conversations if row["segment"] == segment]
         alone = [{**row, "level": "all"} for row in groups if row["level"] == "segment"]
-        return WindowSums([row for row in self.sums if row["segment"] == segment], groups + alone)
+        sums = [row for row in self.sums if row["segment"] == segment]
+        return WindowSums(sums, [*groups, *alone])
 
     def of_segment(self, name: str) -> Published:
         """Return the estimate of one segment, over all services."""

@@ -8,7 +8,7 @@ again. A receiver that is down is tried again for four hours.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -37,7 +37,7 @@ _QUESTION_CHARACTERS = 200
 # What chats read as mentions, links with another text, and tags of their own.
 _TAME = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "@": "＠", "`": "'", "|": "¦"})
 
-Sender = Callable[[Message], Awaitable[None]]
+Sender = Callable[[Message], Coroutine[Any, Any, None]]
 log = structlog.get_logger()
 
 

@@ -129,7 +129,7 @@ def test_the_login_is_for_everybody_in_light_and_dark(page: Page) -> None:
             page.goto(path)
             log_in(page)
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             found = Axe().run(page)
             assert found.violations_count == 0, found.generate_report()
         page.set_viewport_size({"width": 360, "height": 740})
