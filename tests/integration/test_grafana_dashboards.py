@@ -35,7 +35,9 @@ def test_every_panel_gets_the_labels_and_columns_it_shows(tmp_path: Path) -> Non
 
 def test_the_evidence_names_every_query_and_no_problem() -> None:
     rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+) \| ([A-Z]) \| .* \| (\S+) \|$", EVIDENCE.read_text(), re.MULTILINE
+        r"^\| ([^|]+) \| ([^|]+) \| ([A-Z]|annotation) \| .* \| (\S+) \|$",
+        EVIDENCE.read_text(),
+        re.MULTILINE,
     )
     assert [row[:3] for row in rows] == [(q.dashboard, q.panel, q.ref) for q in queries()]
     assert {row[3] for row in rows} == {"ok"}
