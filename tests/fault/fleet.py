@@ -233,14 +233,15 @@ class Fleet:
             f"{name}: journal_lag_records": sum(series(process, "groundwatch_journal_lag_records"))
             for name, process in self.processes.items()
         }
-        # In this order: what was judged by then is stored by now.
+        # In this order: what was judged by then is stored by now. While two processors have a
+        # trace, each thinking it theirs, a reader may see the part of it that one of them has.
         judged = {trace_id: version for trace_id, _, version, _ in self.query(_JUDGED)}
         stored = {trace_id: rest for trace_id, *rest in self.query(_STORED)}
         drawn = {i: version for i, (_, version, is_drawn) in stored.items() if is_drawn}
         assert not stored.keys() - self.sent.keys(), "stored what was never sent"
-        assert not judged.keys() - drawn.keys(), "judged what was not drawn"
         left["traces not whole"] = self._not_whole({i: spans for i, (spans, *_) in stored.items()})
         left["not judged as stored"] = len(drawn.items() - judged.items())
+        left["judged but not drawn"] = len(judged.keys() - drawn.keys())
         return left
 
     def _not_whole(self, stored: Mapping[str, int]) -> int:
