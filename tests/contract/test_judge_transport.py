@@ -165,16 +165,17 @@ def test_an_endpoint_has_what_it_leaves_out_from_the_section(tmp_path: Path) -> 
 
 
 async def test_a_stated_rate_is_used_to_nine_tenths_and_never_exceeded() -> None:
-    limit = StatedLimit(40)
+    # Of so many seconds, since calls on a busy machine arrive up to some tenths late.
+    limit = StatedLimit(12, seconds=5)
     with OpenAIServer(default=limit) as server:
-        config = make_config(server, requests_per_minute=40 * 60)
+        config = make_config(server, requests_per_minute=12 * 60)
         async with judge_of(config, most_at_once=16) as judge:
             done = await judged(judge, 60)
     assert [getattr(one, "score", one) for one in done] == [0.5] * 60
     assert limit.violations == 0
     times = [received.at for received in server.requests]
     assert len(times) == 120
-    assert (len(times) - 1) / (times[-1] - times[0]) >= 0.9 * 40
+    assert (len(times) - 1) / (times[-1] - times[0]) >= 0.9 * 12
 
 
 async def test_tokens_a_minute_are_kept_as_they_are_counted_by_the_endpoint() -> None:

@@ -20,7 +20,9 @@ WITHOUT_GOLDEN_RUNS_LABELS_AND_A_RESTART = {
     "Which questions got worse?",
     "What did each run measure?",
     "What is wrong in each run?",
-    "How far are golden candidates?",
+    "What became of golden candidates?",
+    "What did the gate say last?",
+    "marks: gate",
     "How often do people agree with each verdict?",
     "How far do conversations repeat themselves?",
 }

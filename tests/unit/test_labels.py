@@ -37,7 +37,7 @@ def test_what_a_sample_holds_beside_the_label_is_left_alone() -> None:
         ({"labeller": "  "}, "labeller must not be empty"),
         ({"labeller": None}, "labeller"),
         ({"trace_id": 7}, "trace_id"),
-        ({"probability": 0}, "probability must be above 0"),
+        ({"probability": 0}, "probability must be at least"),
         ({"probability": 1.5}, "at most 1"),
         ({"labelled_at": "2026-11-04T12:00:00"}, "needs a time zone"),
         ({"note": "x" * 4001}, "note is longer than 4000"),
