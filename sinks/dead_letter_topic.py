@@ -11,7 +11,6 @@ import hashlib
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -21,25 +20,12 @@ from pydantic import SecretStr
 from collector.config import KafkaJournalConfig
 from collector.errors import DependencyError
 from collector.kafka.client import Brokers
-from collector.ports import DEAD_LETTERS, EntryKind, Position, Record
+from collector.ports import DEAD_LETTERS, Record
 from collector.timing import Clock, SystemClock
-from sinks.dead_letters import DeadLetter
+from sinks.dead_letters import About, DeadLetter
 
 _NOT_WRITTEN = "dead letters: not written: "
 _SEND_SECONDS = 15.0
-
-
-class _Headers(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a record, each in a header of its own, as text."""
-
-    set_aside_at: datetime
-    reason: str
-    partition: int
-    offset: int
-    kind: EntryKind
-    key: str
-    appended_at: float
-    body_bytes: int
 
 
 class DeadLetterTopic:
@@ -115,16 +101,7 @@ class DeadLetterTopic:
             self._disconnect()
 
     def _headers(self, record: Record, reason: str) -> dict[str, str]:
-        said = _Headers(
-            set_aside_at=self._clock.now(),
-            reason=reason,
-            partition=record.position.partition,
-            offset=record.position.offset,
-            kind=record.kind,
-            key=record.key,
-            appended_at=record.appended_at,
-            body_bytes=len(record.body),
-        )
+        said = About.of(record, reason, self._clock.now())
         return {name: str(value) for name, value in msgspec.to_builtins(said).items()}
 
     def _send(self, messages: list[tuple[str, bytes | None, Mapping[str, str]]]) -> None:
@@ -167,15 +144,7 @@ def _id_of(record: Record) -> str:
 def _decoded(letter_id: str, message: Any) -> DeadLetter | None:
     try:
         texts = {name: text.decode() for name, text in message.headers}
-        said = msgspec.convert(texts, _Headers, strict=False)
+        said = msgspec.convert(texts, About, strict=False)
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None
-    record = Record(
-        position=Position(said.partition, said.offset),
-        kind=said.kind,
-        key=said.key,
-        body=message.value,
-        appended_at=said.appended_at,
-    )
-    lost = said.body_bytes > 0 and not message.value
-    return DeadLetter(record, said.reason, said.set_aside_at, lost, letter_id)
+    return said.letter(message.value, letter_id)

@@ -24,8 +24,8 @@ from collector.timing import Clock, SystemClock
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. `body` is None where it may not be kept, or is larger than a file may be."""
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a record that is set aside, beside its body."""
 
     set_aside_at: datetime
     reason: str
@@ -35,6 +35,37 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     appended_at: float
     body_bytes: int
+
+    @classmethod
+    def of(cls, record: Record, reason: str, at: datetime) -> About:
+        """Say why and when a record is set aside, and where it comes from."""
+        return About(
+            set_aside_at=at,
+            reason=reason,
+            partition=record.position.partition,
+            offset=record.position.offset,
+            kind=record.kind,
+            key=record.key,
+            appended_at=record.appended_at,
+            body_bytes=len(record.body),
+        )
+
+    def letter(self, body: bytes | None, letter_id: str) -> DeadLetter:
+        """Return the letter, given what was kept of the body."""
+        record = Record(
+            position=Position(self.partition, self.offset),
+            kind=self.kind,
+            key=self.key,
+            body=body or b"",
+            appended_at=self.appended_at,
+        )
+        lost = self.body_bytes > 0 and not body
+        return DeadLetter(record, self.reason, self.set_aside_at, lost, letter_id)
+
+
+class _Line(About, frozen=True, kw_only=True):
+    """One line. `body` is None where it may not be kept, or is larger than a file may be."""
+
     body: bytes | None
 
 
@@ -132,17 +163,8 @@ class DeadLetterFile:
             raise TransientDependencyError(f"dead letters: not written: {err.strerror}") from err
 
     def _encode(self, record: Record, reason: str, body: bytes | None) -> bytes:
-        line = _Line(
-            set_aside_at=self._clock.now(),
-            reason=reason,
-            partition=record.position.partition,
-            offset=record.position.offset,
-            kind=record.kind,
-            key=record.key,
-            appended_at=record.appended_at,
-            body_bytes=len(record.body),
-            body=body,
-        )
+        about = msgspec.structs.asdict(About.of(record, reason, self._clock.now()))
+        line = _Line(**about, body=body)
         return msgspec.json.encode(line) + b"\n"
 
 
@@ -151,20 +173,7 @@ def _decode(raw: bytes) -> DeadLetter | None:
         line = msgspec.json.decode(raw, type=_Line)
     except msgspec.MsgspecError:
         return None
-    record = Record(
-        position=Position(line.partition, line.offset),
-        kind=line.kind,
-        key=line.key,
-        body=line.body or b"",
-        appended_at=line.appended_at,
-    )
-    return DeadLetter(
-        record,
-        line.reason,
-        line.set_aside_at,
-        body_lost=line.body is None and line.body_bytes > 0,
-        letter_id=_id_of(raw),
-    )
+    return line.letter(line.body, _id_of(raw))
 
 
 def _id_of(raw: bytes) -> str:

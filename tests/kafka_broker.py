@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -18,7 +19,7 @@ LIBS = "GROUNDWATCH_KAFKA_LIBS"
 START_SECONDS = 180.0
 
 
-class Broker:
+class Broker(ABC):
     """One broker on a free port; a context manager. `kill` and `start` play a crash."""
 
     session_seconds = 6.0
@@ -64,8 +65,9 @@ class Broker:
             self._process.wait(30)
             self._process = None
 
+    @abstractmethod
     def command(self) -> list[str]:
-        raise NotImplementedError
+        """Return the words that start it."""
 
     def environ(self) -> dict[str, str]:
         return dict(os.environ)

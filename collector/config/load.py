@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,18 @@ from ruamel.yaml.error import YAMLError
 
 from collector.config.whole import Config, Resolved, Secrets
 from collector.errors import ConfigError
+
+_SECRETS = {
+    "receive.ingest_token_env": "ingest_token",
+    "store.password_env": "store_password",
+    "journal.kafka.security.sasl_password_env": "kafka_journal_password",
+    "source.kafka.security.sasl_password_env": "kafka_source_password",
+    "review.session_key_env": "review_session_key",
+    "review.api_token_env": "review_api_token",
+    "review.handover.webhook_url_env": "webhook_url",
+    "review.handover.mail.password_env": "mail_password",
+}
+"""Fields of `Secrets` by the key that names the environment variable; keys of judges beside."""
 
 
 def load(
@@ -136,52 +149,15 @@ def _secrets(raw: Mapping[str, Any], environ: Mapping[str, str], problems: list[
                 f"{path}: the environment variable {name} is not set; "
                 "set it, or set the key to null for an endpoint that wants none"
             )
-    token_env = section(raw, "receive").get("ingest_token_env")
-    if token_env is not None:
-        if token := environ.get(str(token_env)):
-            found["ingest_token"] = SecretStr(token)
-        else:
-            problems.append(
-                f"receive.ingest_token_env: the environment variable {token_env} is not set"
-            )
-    password_env = section(raw, "store").get("password_env")
-    if password_env is not None:
-        if password := environ.get(str(password_env)):
-            found["store_password"] = SecretStr(password)
-        else:
-            problems.append(
-                f"store.password_env: the environment variable {password_env} is not set"
-            )
-    for part in ("journal", "source"):
-        security = section(section(section(raw, part), "kafka"), "security")
-        password_env = security.get("sasl_password_env")
-        if password_env is None:
+    for path, name in _SECRETS.items():
+        *sections, key = path.split(".")
+        variable = reduce(section, sections, raw).get(key)
+        if variable is None:
             continue
-        if password := environ.get(str(password_env)):
-            found[f"kafka_{part}_password"] = SecretStr(password)
-        else:
-            problems.append(
-                f"{part}.kafka.security.sasl_password_env: the environment variable "
-                f"{password_env} is not set"
-            )
-    review = section(raw, "review")
-    handover = section(review, "handover")
-    for path, name, key in (
-        ("review.session_key_env", "review_session_key", review.get("session_key_env")),
-        ("review.api_token_env", "review_api_token", review.get("api_token_env")),
-        ("review.handover.webhook_url_env", "webhook_url", handover.get("webhook_url_env")),
-        (
-            "review.handover.mail.password_env",
-            "mail_password",
-            section(handover, "mail").get("password_env"),
-        ),
-    ):
-        if key is None:
-            continue
-        if value := environ.get(str(key)):
+        if value := environ.get(str(variable)):
             found[name] = SecretStr(value)
         else:
-            problems.append(f"{path}: the environment variable {key} is not set")
+            problems.append(f"{path}: the environment variable {variable} is not set")
     return Secrets(**found, judge_keys=judge_keys)
 
 

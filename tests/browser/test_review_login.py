@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from dashboards.review.login import password_hash
 from tests.fakes.reviewed import a_week, trace
@@ -35,17 +35,6 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     a_week().store(process.data_dir)
     with process:
         yield process
-
-
-@pytest.fixture(scope="module")
-def chromium(agent: AgentProcess) -> Iterator[Browser]:
-    # After the agent: while it runs, Playwright's loop leaves no room for another to fill a store.
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from sinks import golden_file
 from tests.fakes.reviewed import HOSTILE, a_week, trace
@@ -55,17 +55,6 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
 @pytest.fixture
 def golden(agent: AgentProcess) -> Path:
     return agent.log.parent / "golden.yaml"
-
-
-@pytest.fixture(scope="module")
-def chromium(agent: AgentProcess) -> Iterator[Browser]:
-    # After the agent: while it runs, Playwright's loop leaves no room for another to fill a store.
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

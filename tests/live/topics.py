@@ -36,7 +36,7 @@ from tests.live.otel_collector import OtelCollector, fault_of
 from tests.live.scattered import Sent, scattered, what_is_sent
 from tests.processes import AgentProcess
 
-EXAMPLES = ROOT / "examples" / "collector"
+EXAMPLES = ROOT / "helm" / "compose" / "collector"
 UNKEYED = [EXAMPLES / "collector.yaml"]
 KEYED = [*UNKEYED, EXAMPLES / "keyed.yaml"]
 ENCODINGS = ("otlp_proto", "otlp_json")
@@ -275,7 +275,7 @@ def main() -> int:
     for name, configs in (("collector.yaml", UNKEYED), ("keyed.yaml", KEYED)):
         fault = fault_of(configs)
         wrong += bool(fault)
-        print(f"examples/collector/{name}: {fault or 'valid'}", flush=True)
+        print(f"helm/compose/collector/{name}: {fault or 'valid'}", flush=True)
     sent = what_is_sent()
     chosen = [way for way in ways() if all(word in str(way) for word in words)]
     with tempfile.TemporaryDirectory() as name, a_broker(Path(name) / "broker") as broker:

@@ -20,7 +20,7 @@ from collector.cli import app
 from collector.config import Config, KafkaSourceConfig, load
 from tests.conftest import ROOT
 
-EXAMPLES = ROOT / "examples"
+EXAMPLES = ROOT / "helm" / "compose"
 
 
 def read(path: Path) -> Any:
@@ -81,7 +81,7 @@ def test_all_that_is_mounted_is_there_or_written_by_the_command_named(
     services: dict[str, Any], tmp_path: Path
 ) -> None:
     named = re.search(
-        r"groundwatch dashboards files (examples/\w+)", (EXAMPLES / "compose.yaml").read_text()
+        r"groundwatch dashboards files (helm/compose/\w+)", (EXAMPLES / "compose.yaml").read_text()
     )
     assert named is not None
     written = tmp_path / named[1]
@@ -90,7 +90,7 @@ def test_all_that_is_mounted_is_there_or_written_by_the_command_named(
     for service in services.values():
         for source in mounts(service).values():
             if source.startswith("./grafana/"):
-                assert (tmp_path / "examples" / source).exists(), source
+                assert (tmp_path / "helm" / "compose" / source).exists(), source
             elif source.startswith("./"):
                 assert (EXAMPLES / source).exists(), source
             else:

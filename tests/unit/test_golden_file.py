@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 
 from collector.errors import UsageError
 from sinks.golden_file import GoldenRow, append, load, normalised, same_question
+from tests.fakes.golden import problems, write
 
 YAML_FILE = """\
 # The golden set of the help desk.
@@ -41,18 +42,6 @@ NEW = GoldenRow(
     gold_sources=["page-7"],
     trace_id="0af7",
 )
-
-
-def write(folder: Path, text: str, name: str = "golden.yaml") -> Path:
-    path = folder / name
-    path.write_bytes(text.encode())
-    return path
-
-
-def problems(path: Path) -> list[str]:
-    with pytest.raises(UsageError) as caught:
-        load(path)
-    return [problem.removeprefix(str(path)) for problem in caught.value.problems]
 
 
 def question(text: str, id_: str = "other") -> GoldenRow:

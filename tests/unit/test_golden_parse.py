@@ -6,20 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.errors import UsageError
 from sinks.golden_file import GoldenRow, append, load
-
-
-def write(folder: Path, text: str, name: str = "golden.yaml") -> Path:
-    path = folder / name
-    path.write_bytes(text.encode())
-    return path
-
-
-def problems(path: Path) -> list[str]:
-    with pytest.raises(UsageError) as caught:
-        load(path)
-    return [problem.removeprefix(str(path)) for problem in caught.value.problems]
+from tests.fakes.golden import problems, write
 
 
 def test_every_problem_is_told_by_line_and_field(tmp_path: Path) -> None:
