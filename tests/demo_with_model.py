@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from collector import cli
-from collector.config import Config, ListenConfig
+from collector.config import Config
 from collector.demo import live
 
 _MODEL = "judge-1"
@@ -23,7 +23,7 @@ def main() -> None:
     url = sys.argv.pop(1)
     plain = live._config
 
-    def with_model(data_dir: Path) -> Config:
+    def with_model(data_dir: Path, listen: dict[str, str]) -> Config:
         openai = {
             "base_url": url,
             "model": _MODEL,
@@ -32,9 +32,8 @@ def main() -> None:
             "prices": {_MODEL: _PRICE},
         }
         judge = {"engine": "openai", "concurrency": 8, "openai": openai}
-        listen = dict.fromkeys(ListenConfig.model_fields, "127.0.0.1:0")
-        own = {"judge": judge, "listen": listen}
-        return Config.model_validate(plain(data_dir).model_dump() | own)
+        anywhere = dict.fromkeys(listen, "127.0.0.1:0")
+        return Config.model_validate(plain(data_dir, anywhere).model_dump() | {"judge": judge})
 
     live._config = with_model
     cli.main()

@@ -7,7 +7,7 @@ import logging
 import shlex
 import socket
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from collector.demo.assistant import Assistant
 from collector.demo.instrumentation import VERSION
 from collector.demo.summary import planted_in_review
 from collector.demo.traffic import Scenario, play, scenario, steady
+from collector.errors import PermanentDependencyError
 from dashboards import terminal
 from dashboards.candidates import candidate_of
 from dashboards.windows import Window
@@ -30,6 +31,7 @@ _SETTLE_SECONDS = 60.0
 _LINE_SECONDS = 5.0
 _REVIEW_ROWS = 40
 _ALL_ROWS = 500
+_ANY = "127.0.0.1:0"
 _T = TypeVar("_T")
 
 
@@ -59,7 +61,8 @@ async def run_demo(
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%d-%H%M%S}"
     story = scenario(run_id=run_id)
-    async with running(Resolved(config=_config(data_dir), secrets=Secrets())) as agent:
+    async with AsyncExitStack() as stack:
+        agent = await _start(stack, data_dir)
         before = await _seen(agent, started)
         await _greet(agent, story, started, console)
         played = asyncio.create_task(
@@ -122,12 +125,22 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | No
     return tasks[0].result() if tasks[0] in done and not stop.is_set() else None
 
 
-def _config(data_dir: Path) -> Config:
-    """Default ports where they are free, so that the README's addresses hold."""
-    listen = {
-        name: address if _is_free(address) else "127.0.0.1:0"
-        for name, address in ListenConfig().model_dump().items()
-    }
+async def _start(stack: AsyncExitStack, data_dir: Path) -> Agent:
+    """Start on the default ports where they are free, so that the README's addresses hold."""
+    usual = ListenConfig().model_dump()
+    free = {name: address if _is_free(address) else _ANY for name, address in usual.items()}
+    try:
+        return await _listening(stack, data_dir, free)
+    except PermanentDependencyError:  # somebody took one of them meanwhile
+        return await _listening(stack, data_dir, dict.fromkeys(usual, _ANY))
+
+
+async def _listening(stack: AsyncExitStack, data_dir: Path, listen: dict[str, str]) -> Agent:
+    resolved = Resolved(config=_config(data_dir, listen), secrets=Secrets())
+    return await stack.enter_async_context(running(resolved))
+
+
+def _config(data_dir: Path, listen: dict[str, str]) -> Config:
     return Config(
         data_dir=data_dir,
         listen=ListenConfig(**listen),
