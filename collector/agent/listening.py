@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from collector.config import Resolved
 from collector.errors import ConfigError
+from collector.ports import Store
 from collector.server import HttpServer
 from collector.telemetry import Metrics
 from dashboards.review.login import Door, kept_key
@@ -69,7 +70,7 @@ def serve(stack: AsyncExitStack, app: Any, address: str, name: str) -> HttpServe
     return server
 
 
-def door_of(resolved: Resolved, token: str) -> Door:
+def door_of(resolved: Resolved, token: str, store: Store) -> Door:
     """Return who may enter the review: as configured, and commands that know the token.
 
     Raises:
@@ -84,7 +85,7 @@ def door_of(resolved: Resolved, token: str) -> Door:
         raise ConfigError([f"data_dir: {file} cannot be used: {err.strerror}"]) from err
     own = secrets.review_api_token
     tokens = [token, *([own.get_secret_value()] if own else [])]
-    return Door(config.review, tokens, key, _LOCAL_NAMES)
+    return Door(config.review, tokens, key, _LOCAL_NAMES, store=store)
 
 
 def allowed_hosts(address: str) -> list[str]:

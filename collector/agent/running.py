@@ -204,7 +204,7 @@ async def _add_receiver(parts: Parts, urls: Urls) -> Urls:
 async def _add_review(parts: Parts, urls: Urls, agent_id: str, token: str) -> Urls:
     """Show the review to people, and answer commands."""
     data, config = await parts.data(), parts.config
-    address, door = config.listen.review, door_of(parts.resolved, token)
+    address, door = config.listen.review, door_of(parts.resolved, token, data.store)
     app = build_review(
         data.reports,
         partial(_stalled, parts),

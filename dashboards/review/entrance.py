@@ -11,8 +11,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from dashboards.review.asking import body_of, refuse_other_pages
-from dashboards.review.login import COOKIE, SESSION_SECONDS, Door, TooManyTries
+from dashboards.review.login import COOKIE, Door, TooManyTries
 from dashboards.review.pages import error_page, page
+from dashboards.review.sessions import SESSION_SECONDS
 
 _MOST_BYTES = 16 * 1024
 _FORM = "application/x-www-form-urlencoded"
@@ -64,6 +65,8 @@ def entrance_routes(door: Door, *, secure: bool) -> list[Route]:
 
     async def leave(request: Request) -> Response:
         refuse_other_pages(request)
+        if "session" in request.auth.scopes:
+            await door.leave(request.user.display_name)
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer

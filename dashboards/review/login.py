@@ -7,20 +7,18 @@ whose word it hands on, and so does anybody on this machine where there is no lo
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import os
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 
 import structlog
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
-from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.authentication import (
     AuthCredentials,
     AuthenticationBackend,
@@ -32,13 +30,16 @@ from starlette.requests import HTTPConnection
 from collector.config import ReviewConfig
 from collector.config.review import MAX_NAME_CHARACTERS
 from collector.plain import plain
+from collector.ports import Store
+from dashboards.review.sessions import Sessions
 
 COOKIE = "groundwatch_session"
-SESSION_SECONDS = 12 * 3600
 _OPEN = ("/login", "/healthz", "/readyz")
 _WRONG_A_MINUTE = 5
 _MOST_REMEMBERED = 10_000
 _KEY_BYTES = 32
+_HANDED_ON = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+"""Headers by which proxies say that somebody else asks."""
 
 log = structlog.get_logger()
 
@@ -60,6 +61,7 @@ class Door(AuthenticationBackend):
         session_key: signs sessions; whoever knows it can make some.
         local_hosts: Host headers that mean this machine, where there is no login; ["*"] for all.
         clock: seconds that never go back.
+        store: keeps who logged out; without one this process alone knows.
     """
 
     def __init__(
@@ -69,14 +71,14 @@ class Door(AuthenticationBackend):
         session_key: str = "",
         local_hosts: Sequence[str] = ("*",),
         clock: Callable[[], float] = time.monotonic,
+        store: Store | None = None,
     ) -> None:
         self._config = config
         self._tokens = tokens
-        self._sessions = URLSafeTimedSerializer(
-            session_key or secrets.token_hex(_KEY_BYTES), salt="groundwatch review session"
-        )
         self._local_hosts = local_hosts
         self._hashes = {name: kept.get_secret_value() for name, kept in config.users.items()}
+        key = session_key or secrets.token_hex(_KEY_BYTES)
+        self._sessions = Sessions(key, self._hashes, store, clock)
         self._guesses = _Guesses(clock)
         # Each check takes 64 MiB for a moment: one at a time, however many ask.
         self._checking = asyncio.Lock()
@@ -99,7 +101,7 @@ class Door(AuthenticationBackend):
         """
         if name := self._named_by_proxy(conn):
             return AuthCredentials(["proxy"]), SimpleUser(name)
-        if name := self._in_session(conn):
+        if name := await self._sessions.name_in(conn.cookies.get(COOKIE, "")):
             return AuthCredentials(["session"]), SimpleUser(name)
         path = conn.scope["path"]
         if path in _OPEN or path.startswith("/static/") or self._has_token(conn):
@@ -129,15 +131,6 @@ class Door(AuthenticationBackend):
         name = given[0].encode("latin-1").decode("utf-8", "replace")
         return plain(name).strip()[:MAX_NAME_CHARACTERS].strip()
 
-    def _in_session(self, conn: HTTPConnection) -> str:
-        """Return the name in the session, if it is valid: no longer after a new password."""
-        try:
-            name, mark = self._sessions.loads(conn.cookies.get(COOKIE, ""), SESSION_SECONDS)
-        except (BadSignature, TypeError, ValueError):
-            return ""
-        known = self._hashes.get(name)
-        return name if known is not None and hmac.compare_digest(mark, _mark(known)) else ""
-
     def _has_token(self, conn: HTTPConnection) -> bool:
         scheme, _, given = conn.headers.get("authorization", "").strip().partition(" ")
         given = given.strip()
@@ -146,11 +139,13 @@ class Door(AuthenticationBackend):
         )
 
     def _is_local(self, conn: HTTPConnection) -> bool:
-        """Whether this machine asks, and no page of another site that says it is this machine."""
+        """Whether this machine asks, and neither a page of another site nor a proxy for others."""
         peer = _peer(conn)
-        host = conn.headers.get("host", "").rpartition(":")[0] or conn.headers.get("host", "")
+        asked = conn.headers.get("host", "").lower()
+        host = asked.rpartition(":")[0] or asked
         named = "*" in self._local_hosts or host in self._local_hosts
-        return peer is not None and peer.is_loopback and named
+        handed_on = any(header in conn.headers for header in _HANDED_ON)
+        return peer is not None and peer.is_loopback and named and not handed_on
 
     async def session(self, name: str, password: str, address: str) -> str | None:
         """Return a session for a name with the right password, None for a wrong one.
@@ -161,7 +156,7 @@ class Door(AuthenticationBackend):
         known = self._hashes.get(name)
         # Of names that there are not, all guesses count as one; they take as long as any other.
         kept = known or next(iter(self._hashes.values()), "")
-        key = (address, name if known else "")
+        key = (_site(address), name if known else "")
         async with self._checking:
             if seconds := self._guesses.wait_seconds(key):
                 raise TooManyTries(seconds)
@@ -170,7 +165,11 @@ class Door(AuthenticationBackend):
                 self._guesses.note(key)
                 log.warning("login_refused", address=address)
                 return None
-        return self._sessions.dumps([name, _mark(known)])
+        return await self._sessions.begin(name)
+
+    async def leave(self, name: str) -> None:
+        """End all sessions of somebody."""
+        await self._sessions.end(name)
 
 
 class _Guesses:
@@ -224,9 +223,15 @@ def _fits(kept: str, password: str) -> bool:
         return False
 
 
-def _mark(kept: str) -> str:
-    """Return what changes with the password, and tells nothing of it."""
-    return hashlib.sha256(kept.encode()).hexdigest()[:16]
+def _site(address: str) -> str:
+    """Return what one visitor cannot change: of IPv6 a site has 2^64 addresses (RFC 6177)."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(IPv6Network((found, 64), strict=False))
+    return address
 
 
 def _peer(conn: HTTPConnection) -> IPv4Address | IPv6Address | None:

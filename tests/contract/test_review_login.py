@@ -10,9 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from collector.config import ReviewConfig
+from collector.errors import TransientDependencyError
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
-from dashboards.review.login import COOKIE, Door, kept_key, password_hash
+from dashboards.review.login import COOKIE, Door, TooManyTries, kept_key, password_hash
 from tests.fakes.store import MemoryStore
 
 PASSWORD = "correct horse battery"
@@ -44,12 +45,15 @@ def visit(
     host: str = "review.example.com",
     key: str = "key",
     clock: Moment | None = None,
+    store: MemoryStore | None = None,
     **config: Any,
 ) -> httpx.AsyncClient:
     """Return a browser at an address, before the review as configured."""
     review = ReviewConfig(**config)
-    door = Door(review, [TOKEN], key, ["localhost", "127.0.0.1", "[::1]"], clock or Moment())
-    app = build_review(Reports(MemoryStore(), "judge"), list, ["*"], config=review, door=door)
+    store = store or MemoryStore()
+    local = ["localhost", "127.0.0.1", "[::1]"]
+    door = Door(review, [TOKEN], key, local, clock or Moment(), store)
+    app = build_review(Reports(store, "judge"), list, ["*"], config=review, door=door)
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app, client=(peer, 1)), base_url=f"http://{host}"
     )
@@ -131,6 +135,41 @@ async def test_a_session_ends_with_the_user_the_password_and_the_key() -> None:
     assert await status(visit(users=USERS), **broken) == 401
 
 
+async def test_logging_out_ends_all_sessions_of_that_name_also_stolen_ones() -> None:
+    store, clock = MemoryStore(), Moment()
+    agents = [visit(users=USERS, store=store, clock=clock) for _ in range(2)]
+    await log_in(agents[0])
+    stolen = {"cookie": f"{COOKIE}={agents[0].cookies[COOKIE]}"}
+    other = {"name": "Bo", "password": "another long one"}
+    bo = visit(users=USERS, store=store, clock=clock)
+    await bo.post("/login", data=other)
+    await agents[1].get("/login")
+    assert [await status(agent, **stolen) for agent in agents] == [404, 404]
+
+    await agents[0].post("/logout")
+    assert await status(visit(users=USERS, store=store, clock=clock), **stolen) == 401
+    clock.seconds += 5.0
+    assert [await status(agent, **stolen) for agent in agents] == [401, 401]
+    assert await status(bo) == 404
+    await log_in(agents[0])
+    assert await status(agents[0]) == 404
+    assert await status(agents[1], **stolen) == 401
+
+
+async def test_logging_out_holds_in_this_process_where_the_store_is_away(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store = MemoryStore()
+    client = visit(users=USERS, store=store)
+    await log_in(client)
+    stolen = {"cookie": f"{COOKIE}={client.cookies[COOKIE]}"}
+    store.fail_next(1, TransientDependencyError("the store does not answer"))
+    left = await client.post("/logout")
+    assert (left.status_code, COOKIE in client.cookies) == (303, False)
+    assert await status(client, **stolen) == 401
+    assert "logout_not_kept" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "onward",
     ["//evil.example", "https://evil.example", "/\\evil.example", "\\evil", "/\t/evil.example", ""],
@@ -170,6 +209,18 @@ async def test_whoever_guesses_waits_and_nobody_else_does() -> None:
         for n in range(6)
     ]
     assert unknown == [401] * 5 + [429]
+
+
+async def test_whoever_has_a_whole_network_of_addresses_guesses_no_more_often() -> None:
+    clock = Moment()
+    review = ReviewConfig(users=USERS)
+    door = Door(review, clock=clock)
+    for number in range(5):
+        assert await door.session("Ada", "guess", f"2001:db8:1:2::{number}") is None
+    with pytest.raises(TooManyTries):
+        await door.session("Ada", PASSWORD, "2001:db8:1:2:ffff::1")
+    for elsewhere in ("2001:db8:1:3::1", "::ffff:192.0.2.7", "192.0.2.8"):
+        assert await door.session("Ada", PASSWORD, elsewhere)
 
 
 async def test_whoever_is_logged_in_signs_with_that_name_alone() -> None:
@@ -234,6 +285,7 @@ async def test_the_proxys_name_is_text_and_signs() -> None:
         ("127.0.0.1", "localhost:8088", 404),
         ("::1", "[::1]:8088", 404),
         ("127.0.0.1", "127.0.0.1", 404),
+        ("127.0.0.1", "LocalHost:8088", 404),
         ("127.0.0.1", "evil.example:8088", 401),
         ("172.17.0.1", "localhost:8088", 401),
     ],
@@ -247,6 +299,12 @@ async def test_without_a_login_only_this_machine_is_answered(
         refused = await client.get("/", headers=PAGE)
         assert refused.status_code == 403
         assert "set review.users or review.proxy_header" in refused.text
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
+async def test_without_a_login_a_proxy_on_this_machine_lets_nobody_in(header: str) -> None:
+    client = visit(peer="127.0.0.1", host="127.0.0.1:8088")
+    assert await status(client, **{header: "198.51.100.9"}) == 401
 
 
 @pytest.mark.parametrize(
