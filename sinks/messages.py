@@ -17,6 +17,8 @@ from collector.config.review import MailConfig
 from collector.errors import TransientDependencyError
 
 _TIMEOUT_SECONDS = 30.0
+_UNUSABLE = (ValueError, OverflowError, ExceptionGroup)
+"""What is raised for a host or a port that no address can have."""
 
 log = structlog.get_logger()
 
@@ -38,7 +40,7 @@ async def post_webhook(url: SecretStr, message: Message) -> None:
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as client:
             answer = await client.post(url.get_secret_value(), json={"text": message.text})
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as err:
+    except (httpx.HTTPError, httpx.InvalidURL, *_UNUSABLE) as err:
         raise TransientDependencyError(f"the webhook: {type(err).__name__}") from None
     if not answer.is_success:
         raise TransientDependencyError(f"the webhook answered {answer.status_code}")
@@ -52,10 +54,8 @@ async def send_mail(config: MailConfig, password: SecretStr | None, message: Mes
     """
     try:
         refused = await asyncio.to_thread(_send, config, password, message)
-    except (OSError, smtplib.SMTPException) as err:
-        code = getattr(err, "smtp_code", None)
-        told = type(err).__name__ if code is None else f"{type(err).__name__} {code}"
-        raise TransientDependencyError(f"the mail server at {config.host}: {told}") from err
+    except (OSError, smtplib.SMTPException, *_UNUSABLE) as err:
+        raise TransientDependencyError(f"the mail server at {config.host}: {_told(err)}") from err
     if refused:
         log.warning("mail_refused_for_some", addresses=refused)
 
@@ -75,6 +75,16 @@ def _send(config: MailConfig, password: SecretStr | None, message: Message) -> i
         if config.user is not None and password is not None:
             server.login(config.user, password.get_secret_value())
         return len(server.send_message(mail))
+
+
+def _told(err: Exception) -> str:
+    if isinstance(err, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted: {err.verify_message}; "
+            "name a file with its authority in SSL_CERT_FILE"
+        )
+    code = getattr(err, "smtp_code", None)
+    return type(err).__name__ if code is None else f"{type(err).__name__} {code}"
 
 
 def _connection(config: MailConfig, context: ssl.SSLContext) -> smtplib.SMTP:

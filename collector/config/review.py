@@ -23,7 +23,8 @@ from collector.config.section import Section
 MAX_NAME_CHARACTERS = 60
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MOMENT = re.compile(rf"({'|'.join(WEEKDAYS)}) ([01]\d|2[0-3]):([0-5]\d)")
-_MAILBOX = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+")
+_MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+"""An address as forms on the web take it (HTML, valid e-mail address); others go elsewhere."""
 
 
 def _trace_url(value: str) -> str:
