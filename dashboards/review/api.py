@@ -68,8 +68,9 @@ def api_routes(desk: Desk) -> list[Route]:
         return _json(_there(await desk.request(request.path_params["trace_id"]), "no such request"))
 
     async def labels(request: Request) -> Response:
-        found = await desk.accept_labels(await json_array(request), datetime.now(UTC))
-        return JSONResponse(found._asdict())
+        now = datetime.now(UTC)
+        found = await desk.accept_labels(await json_array(request), now)
+        return JSONResponse({**found._asdict(), "labelled_at": now.isoformat()})
 
     async def evaluations(request: Request) -> Response:
         now = datetime.now(UTC)

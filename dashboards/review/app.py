@@ -23,6 +23,7 @@ from dashboards.reports import Reports
 from dashboards.review.api import api_routes
 from dashboards.review.desk import Desk
 from dashboards.review.entrance import entrance_routes, turned_away
+from dashboards.review.headers import Headers
 from dashboards.review.login import Door
 from dashboards.review.pages import error_page, page_routes
 
@@ -64,6 +65,7 @@ def build_review(
             *health_routes(stalled, reports.ping, agent_id),
         ],
         middleware=[
+            Middleware(Headers),
             Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
             Middleware(
                 AuthenticationMiddleware, backend=entry, on_error=partial(turned_away, entry)

@@ -85,8 +85,8 @@ async def json_body(request: Request) -> Any:
     body = await body_of(request, _MAX_BODY_BYTES)
     try:
         found = json.loads(body)
-    except ValueError as err:
-        raise HTTPException(400, "the body is not JSON") from err
+    except (ValueError, RecursionError) as err:
+        raise HTTPException(400, "the body is not JSON, or nested too deeply") from err
     _refuse_other_names(request, found)
     return found
 

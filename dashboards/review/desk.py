@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -48,7 +48,7 @@ class Desk:
         # Looking and writing is one step: of two people who are at the same, one is told so.
         self._writing = asyncio.Lock()
         self._exporting = asyncio.Lock()
-        self._orders: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+        self._orders: OrderedDict[Hashable, list[dict[str, Any]]] = OrderedDict()
         self.numbers = Numbers(reports)
 
     async def week(
@@ -59,7 +59,7 @@ class Desk:
         limit: int = 20,
         words: str = "",
         state: str = "",
-        key: str = "",
+        key: Hashable = None,
         now: datetime | None = None,
     ) -> dict[str, Any]:
         """Return the state of a window beside the one before it, and its worst conversations.
@@ -70,7 +70,7 @@ class Desk:
             limit: most conversations listed.
             words: only conversations that hold all of them; "" for all.
             state: only conversations in it, see `week.STATES`; "" for all.
-            key: the list is remembered under, for `neighbours`.
+            key: the list is remembered under, for `neighbours`; None for not at all.
             now: the time, for a forecast where the window is not over.
         """
         seen, worst = await asyncio.gather(
@@ -78,7 +78,8 @@ class Desk:
         )
         # What people say is always read anew.
         people = await self.reports.people(seen.glance.measured)
-        self._remember(key, worst["conversations"])
+        if key is not None:
+            self._remember(key, worst["conversations"])
         return {
             "since": window.since.isoformat(),
             "until": window.until.isoformat(),
@@ -107,7 +108,7 @@ class Desk:
         }
 
     async def neighbours(
-        self, key: str, window: Window, segment: str, limit: int, words: str, state: str
+        self, key: Hashable, window: Window, segment: str, limit: int, words: str, state: str
     ) -> list[dict[str, Any]]:
         """Return the list as it was last shown under `key`, so that it stays while one works."""
         if key not in self._orders:
@@ -115,7 +116,7 @@ class Desk:
             self._remember(key, worst["conversations"])
         return self._orders[key]
 
-    def _remember(self, key: str, items: list[dict[str, Any]]) -> None:
+    def _remember(self, key: Hashable, items: list[dict[str, Any]]) -> None:
         self._orders[key] = items
         self._orders.move_to_end(key)
         while len(self._orders) > _ORDERS_KEPT:
@@ -366,7 +367,7 @@ def _beside(item: Any, held: Mapping[tuple[str, str, str], Row]) -> Any:
     """Check one label against the one it replaces; a claim once drawn by chance stays so."""
     if not isinstance(item, Mapping) or "seen" not in item:
         return item
-    key = (str(item.get("trace_id")), item.get("claim") or "", str(item.get("labeller")))
+    key = (str(item.get("trace_id")), str(item.get("claim") or ""), str(item.get("labeller")))
     old = held.get(key)
     if old is not None and not (old["verdict"] or old["cause"] or old["note"]):
         old = None  # taken back

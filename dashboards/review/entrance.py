@@ -83,8 +83,7 @@ def turned_away(door: Door, conn: HTTPConnection, error: AuthenticationError) ->
     path = conn.scope["path"]
     is_person = "text/html" in conn.headers.get("accept", "") and not path.startswith("/api")
     if not is_person:
-        headers = {"www-authenticate": "Bearer", "cache-control": "no-store"}
-        return JSONResponse({"error": str(error)}, 401, headers=headers)
+        return JSONResponse({"error": str(error)}, 401, headers={"www-authenticate": "Bearer"})
     if door.has_passwords:
         query = conn.scope["query_string"].decode("latin-1")
         onward = quote(conn.url.path) + (f"?{query}" if query else "")

@@ -144,7 +144,7 @@ _PATHS: dict[str, Schema] = {
     "labels": _post(
         "Label claims and answers, or take labels back",
         {"oneOf": [_ref("Label"), _list(_ref("Label"))]},
-        _object({"stored": _COUNT, "unlisted": _COUNT}),
+        _ref("Accepted"),
     ),
     "drafts/{trace_id}": _get(
         "The golden row that a request would make, and where its candidate stands",
@@ -248,6 +248,13 @@ _SCHEMAS: dict[str, Schema] = {
             "description": "labelled_at of the label it replaces, null for none; "
             "where another one stands, that is a conflict",
         },
+    ),
+    "Accepted": _object(
+        {
+            "stored": _COUNT,
+            "unlisted": {**_COUNT, "description": "on claims that this judge has not listed"},
+            "labelled_at": {"type": "string", "description": "of those that did not say when"},
+        }
     ),
     "GivenLabel": _object(
         {

@@ -18,16 +18,6 @@ from dashboards.review.render import environment
 from dashboards.review.week import STATES
 from dashboards.windows import Window, iso_week
 
-_CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "content-security-policy": _CSP,
-    "referrer-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-    "cache-control": "no-store",
-}
 _LIST = ("segment", "limit", "q", "state")
 _WEEKS_OFFERED = 9
 
@@ -42,7 +32,8 @@ def page_routes(desk: Desk) -> list[Route]:
             raise HTTPException(400, f"state: must be one of {', '.join(STATES)}")
         query = query_of(request, _LIST)
         now = datetime.now(UTC)
-        found = await desk.week(window, **options, key=query, now=now)
+        key = (reviewer_of(request), query)
+        found = await desk.week(window, **options, key=key, now=now)
         ready = sum(one.state == "accepted" for one in await desk.reviewed())
         return page(
             request,
@@ -69,7 +60,8 @@ def page_routes(desk: Desk) -> list[Route]:
         )
         if found is None:
             raise HTTPException(404, "This conversation is not stored, or no longer.")
-        order = await desk.neighbours(query, window, **list_options(given))
+        key = (reviewer_of(request), query)
+        order = await desk.neighbours(key, window, **list_options(given))
         return page(
             request,
             "conversation.html.j2",
@@ -132,7 +124,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             blind=request.query_params.get("blind") == "1",
         )
     )
-    return HTMLResponse(text, status, headers=HEADERS)
+    return HTMLResponse(text, status)
 
 
 def _login(request: Request) -> str:
@@ -162,12 +154,11 @@ def _weeks(window: Window, now: datetime) -> dict[str, Any]:
     shown = name if iso_week(name) == window else None
     if shown and shown not in names:
         names.append(shown)
-    later = _name(window.since + timedelta(weeks=1))
     return {
         "names": names,
         "shown": shown,
         "before": _name(window.since - timedelta(weeks=1)) if shown else _name(monday),
-        "after": later if shown and iso_week(later).since <= now else None,
+        "after": _name(window.until) if shown and window.until <= now else None,
     }
 
 

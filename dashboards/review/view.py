@@ -94,6 +94,8 @@ def _hide(turn: dict[str, Any], *, blind: bool) -> None:
     turn["hidden"] = any(claim["hidden"] for claim in turn["claims"])
     if turn["hidden"]:
         turn |= {"score": None, "diagnosis": None}
+    if blind and turn["labels"]["own"] is None:
+        turn["labels"]["others"] = []
 
 
 def _linked(answer: str | None, ranks: Sequence[int]) -> list[dict[str, Any]]:

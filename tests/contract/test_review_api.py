@@ -124,13 +124,14 @@ async def test_what_the_reviewer_has_not_labelled_is_hidden_when_blind(
 
 async def test_a_label_that_replaces_an_unseen_one_is_refused(client: httpx.AsyncClient) -> None:
     item = {"trace_id": trace(1), "labeller": "Ada", "verdict": "wrong", "seen": None}
-    assert (await client.post("/api/labels", json=item)).json() == {"stored": 1, "unlisted": 0}
+    taken = fits(await client.post("/api/labels", json=item), "Accepted")
+    assert (taken["stored"], taken["unlisted"]) == (1, 0)
     again = await client.post("/api/labels", json={**item, "verdict": "correct"})
     assert again.status_code == 409
     assert again.json()["error"].startswith("Ada labelled this in another window")
     asked = "/api/conversations/sso?reviewer=Ada"
     own = (await client.get(asked)).json()["turns"][0]["labels"]["own"]
-    assert own["verdict"] == "wrong"
+    assert (own["verdict"], own["labelled_at"]) == ("wrong", taken["labelled_at"])
     item |= {"verdict": "", "seen": own["labelled_at"]}
     assert (await client.post("/api/labels", json=item)).status_code == 200
     assert (await client.get(asked)).json()["turns"][0]["labels"]["own"] is None
@@ -242,6 +243,76 @@ async def test_another_web_page_changes_nothing(
 ) -> None:
     answer = await client.post(f"/api/{path}", json={}, headers=headers)
     assert (answer.status_code, answer.json()["error"].split(":")[0]) == (403, "origin")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+        (b'"\xff"', "not JSON"),
+        (b'{"trace_id": {}, "seen": null}', "trace_id"),
+        (b'{"trace_id": [1], "seen": null, "verdict": "wrong", "labeller": "Ada"}', "trace_id"),
+        (
+            b'{"trace_id": "t", "claim": ["x"], "seen": null, "verdict": "wrong", "labeller": "A"}',
+            "claim",
+        ),
+        (b'{"trace_id": "t", "verdict": "wrong", "labeller": {}, "seen": null}', "labeller"),
+    ],
+)
+async def test_a_body_that_makes_no_sense_is_refused_in_words(
+    client: httpx.AsyncClient, body: bytes, field: str
+) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await client.post("/api/labels", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert field in answer.json()["error"]
+
+
+async def test_the_list_one_works_through_stays_whatever_others_ask_for(
+    client: httpx.AsyncClient,
+) -> None:
+    def place(page: httpx.Response) -> str:
+        return page.text.split('<span class="soft">')[1].split("</span>")[0]
+
+    ada, bo = {"cookie": "reviewer=Ada"}, {"cookie": "reviewer=Bo"}
+    await client.get("/?state=open", headers=ada)
+    asked = "/conversation/seats-3?state=open"
+    before = place(await client.get(asked, headers=ada))
+    assert before.endswith(" of 20")
+    item = {"trace_id": trace(203), "labeller": "Ada", "verdict": "wrong", "drawn": False}
+    await client.post("/api/labels", json=item)
+    await client.get("/?state=open", headers=bo)
+    await client.get("/api/week?state=open&limit=1")
+    assert place(await client.get(asked, headers=ada)) == before
+    await client.get("/", headers=ada)
+    await client.get("/api/week?limit=1&segment=none")
+    assert place(await client.get("/conversation/seats-3", headers=ada)).endswith(" of 20")
+
+
+async def test_blind_mode_tells_neither_how_bad_it_is_nor_what_others_said(
+    client: httpx.AsyncClient,
+) -> None:
+    bo = {"trace_id": trace(125), "labeller": "Bo", "verdict": "incomplete", "drawn": False}
+    await client.post("/api/labels", json={**bo, "note": "half of it"})
+    asked = "/conversation/fifty-turns?blind=1&turn=" + trace(125)
+    ada = {"cookie": "reviewer=Ada"}
+    assert "half of it" not in (await client.get(asked, headers=ada)).text
+    assert "badness" not in (await client.get("/?blind=1", headers=ada)).text
+    await client.post("/api/labels", json={**bo, "labeller": "Ada"})
+    assert "half of it" in (await client.get(asked, headers=ada)).text
+
+
+async def test_no_answer_is_kept_read_as_another_kind_or_loaded_by_other_sites(
+    client: httpx.AsyncClient,
+) -> None:
+    for path in ("/", "/api/week", f"/api/requests/{trace(3)}", "/none", "/api/none", "/login"):
+        headers = (await client.get(path)).headers
+        assert headers["cache-control"] == "no-store", path
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "cache-control" not in (await client.get("/static/review.js")).headers
 
 
 async def test_pages_carry_a_policy_that_lets_no_text_run(client: httpx.AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -120,6 +121,7 @@ async def test_the_page_and_the_api_say_how_much_is_left_out(store: ClickHouseSt
         ("since", "0001-01-01T00:00:00+12:00"),
         ("since", "99999d"),
         ("week", "9999-W52"),
+        ("week", "9999-W53"),
         ("week", "0001-W01"),
         ("since", "x" * 5000),
     ],
@@ -135,6 +137,26 @@ async def test_what_makes_no_sense_is_answered_400_in_few_words(
     assert answer.status_code == 400
     assert answer.json()["error"].startswith(f"{name}: ")
     assert len(answer.content) < 300
+
+
+@pytest.mark.parametrize(
+    ("week", "before", "after"),
+    [
+        ("2020-W53", "2020-W52", "2021-W01"),
+        ("2021-W01", "2020-W53", "2021-W02"),
+        ("9999-W51", "9999-W50", None),
+    ],
+)
+async def test_the_weeks_beside_a_week_are_named_at_the_ends_of_years(
+    store: ClickHouseStore, week: str, before: str, after: str | None
+) -> None:
+    app = build_review(Reports(store, "judge"), list, ["*"])
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://agent"
+    ) as client:
+        page = await client.get("/", params={"week": week})
+    assert page.status_code == 200
+    assert re.findall(r'<a href="\?week=([^"]+)">', page.text) == [before, after][: 1 + bool(after)]
 
 
 async def test_an_unknown_parameter_is_named_in_few_words() -> None:

@@ -17,8 +17,8 @@ if (who && !loggedIn) {
   });
   who.addEventListener("change", () => {
     const name = encodeURIComponent(who.value.trim());
-    document.cookie = `reviewer=${name}; path=/; max-age=31536000; samesite=strict`;
-    refresh();
+    document.cookie = `reviewer=${name}; path=/; max-age=31536000; samesite=lax`;
+    step(refresh);
   });
 }
 
@@ -56,30 +56,37 @@ function button(text, act) {
 
 const LOGGED_OUT = "You are logged out. Log in again in another tab, then go on here: nothing is lost.";
 
-async function send(path, body) {
-  const answer = await fetch(path, {
+const AWAY = "The agent does not answer. Try again in a moment.";
+
+const reach = (path, how) =>
+  fetch(path, how).catch(() => {
+    throw new Error(AWAY);
+  });
+
+async function get(path, how) {
+  const answer = await reach(path, how);
+  const found = await answer.json().catch(() => ({})); // a proxy says what it says
+  if (answer.ok) return found;
+  if (answer.status === 401) throw new Error(LOGGED_OUT);
+  const told = found.error ?? `The agent cannot do that now (${answer.status}). Try again in a moment.`;
+  throw Object.assign(new Error(told), { status: answer.status });
+}
+
+const send = (path, body) =>
+  get(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
-  return read(answer);
-}
-
-async function read(answer) {
-  const found = await answer.json();
-  if (answer.ok) return found;
-  if (answer.status === 401) throw new Error(LOGGED_OUT);
-  throw Object.assign(new Error(found.error), { status: answer.status });
-}
-
-const get = async (path) => read(await fetch(path));
 
 const shown = new Map(); // what the server last sent of each part
 
 // Put in the parts of the page that changed; what is being typed, open or focused stays.
 async function refresh() {
-  const answer = await fetch(location.href);
+  if (!$("[data-part]")) return;
+  const answer = await reach(location.href);
   if (answer.redirected) throw new Error(LOGGED_OUT);
+  if (!answer.ok) throw new Error("This page could not be renewed. Reload it to see how things stand.");
   const text = await answer.text();
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const focused = document.activeElement?.id;
@@ -110,19 +117,36 @@ function step(work) {
 
 // --- Undo --------------------------------------------------------------------------------
 
+// Steps of whoever works here. Of each is kept what takes it back, with what it left (`body.seen`)
+// and what it came upon (`before`): a step of somebody else in between is not run over.
 const done = {
-  all: () => JSON.parse(sessionStorage.getItem("done") ?? "[]"),
-  keep: (steps) => sessionStorage.setItem("done", JSON.stringify(steps.slice(-100))),
-  add: (path, body, what) => done.keep([...done.all(), { path, body, what }]),
+  key: () => `done by ${loggedIn ?? who.value.trim()}`,
+  all: () => JSON.parse(sessionStorage.getItem(done.key()) ?? "[]"),
+  keep: (steps) => sessionStorage.setItem(done.key(), JSON.stringify(steps.slice(-100))),
+  add: (step) => done.keep([...done.all(), step]),
+  // What stood before a step that was taken back stands again, as `seen`.
+  without: (last, seen) => {
+    const steps = done.all().filter((one) => one.thing !== last.thing || one.body.seen !== last.body.seen);
+    const before = steps.findLast((one) => one.thing === last.thing && one.body.seen === last.before);
+    if (before) before.body.seen = seen;
+    done.keep(steps);
+  },
 };
+
+const stands = (label) => Boolean(label.verdict || label.cause || label.note);
 
 const undo = () =>
   step(async () => {
     const steps = done.all();
     const last = steps.pop();
     if (!last) return tell("There is nothing to take back.");
-    await send(last.path, last.body);
-    done.keep(steps);
+    const now = await send(last.path, last.body).catch((error) => {
+      // What cannot be taken back any more does not stand in the way of what came before it.
+      if ([400, 403, 409].includes(error.status)) done.keep(steps);
+      throw error;
+    });
+    done.without(last, now.version ?? (stands(last.body) ? now.labelled_at : null));
+    if (golden && golden.dataset.id === now.candidate_id) golden.dataset.version = now.version;
     await refresh();
     tell(`Taken back: ${last.what}`);
   });
@@ -142,8 +166,11 @@ function label(id, decide) {
       ? { drawn: true, probability: Number(probability), blind: true }
       : { drawn: false, blind: isBlind() };
     const item = { trace_id: trace, claim: text, labeller, ...chosen };
-    await send("/api/labels", { ...item, ...given, seen: seen || null });
-    done.add("/api/labels", { ...item, ...was }, what);
+    const before = seen || null;
+    const { labelled_at } = await send("/api/labels", { ...item, ...given, seen: before });
+    const left = stands(given) ? labelled_at : null;
+    const thing = `${trace} ${text}`;
+    done.add({ path: "/api/labels", body: { ...item, ...was, seen: left }, what, thing, before });
     await refresh();
     tell(`Saved: ${what}`);
   });
@@ -304,7 +331,7 @@ document.addEventListener("keydown", (event) => {
     attempt(() => labelAnswer(field.closest(".label")));
   } else if (!field && !$("dialog[open]") && !event.ctrlKey && !event.metaKey && !event.altKey) {
     const act = keys[event.key];
-    if (!act) return;
+    if (!act || (event.repeat && !"jk".includes(event.key))) return; // a key held down says it once
     event.preventDefault();
     attempt(act);
   }
@@ -334,22 +361,24 @@ const rowOf = (form) => ({
 });
 
 async function decide(event) {
-  const path = `/api/candidates/${encodeURIComponent(golden.dataset.id)}`;
+  const thing = `/api/candidates/${encodeURIComponent(golden.dataset.id)}`;
+  const path = `${thing}/events`;
   const actor = reviewer();
+  const before = Number(golden.dataset.version);
   const row = event === "undone" ? null : rowOf(golden);
-  const body = { event, actor, seen: Number(golden.dataset.version), trace_id: golden.dataset.trace, row };
   try {
-    const now = await send(`${path}/events`, body);
-    if (event !== "undone") {
-      done.add(`${path}/events`, { event: "undone", actor, seen: now.version }, `golden row ${event}`);
-    }
+    const { version } = await send(path, { event, actor, seen: before, trace_id: golden.dataset.trace, row });
+    const own = done.all().findLast((one) => one.thing === thing && one.body.seen === before);
+    const body = { event: "undone", actor, seen: version };
+    if (event !== "undone") done.add({ path, body, what: `golden row ${event}`, thing, before });
+    else if (own) done.without(own, version);
     sessionStorage.setItem("tell", event === "undone" ? "Taken back." : `Golden row ${event}.`);
     location.assign(event === "undone" ? location.href : $("#back").href);
   } catch (error) {
     if (error.status !== 409) throw error;
     const mine = button("Save mine over it", () =>
       attemptLater(async () => {
-        golden.dataset.version = (await get(path)).version;
+        golden.dataset.version = (await get(thing)).version;
         await decide(event);
       }),
     );
