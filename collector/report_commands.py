@@ -26,6 +26,7 @@ from collector.options import (
     to_read,
     window_of,
 )
+from collector.plain import plain
 
 _SHORTEST_PASSWORD = 10
 
@@ -72,6 +73,7 @@ def estimates(
         print_json(report)
     else:
         terminal.print_estimates(report, Console())
+    _say_if_nowhere(segment, report["total"]["requests"])
     if not report["accounting_ok"]:
         raise typer.Exit(1)
 
@@ -95,6 +97,7 @@ def signals(
         print_json(found)
     else:
         terminal.print_signals(found, Console())
+    _say_if_nowhere(segment, found["total"]["requests"])
 
 
 @review_app.command("report", epilog="Example: groundwatch review report --week 2026-W48")
@@ -122,6 +125,14 @@ def review_report(
         print_json(report["conversations"])
     else:
         print(render(report, output.value))
+    _say_if_nowhere(segment, report["conversations"])
+
+
+def _say_if_nowhere(segment: str, found: object) -> None:
+    """A name that is misspelt looks like a segment without traffic."""
+    if segment and not found:
+        told = f"nothing of segment {plain(segment)!r} in this window"
+        print(f"{told}; without --segment you see which there are", file=sys.stderr)
 
 
 @review_app.command("handover", epilog="Example: groundwatch review handover -c groundwatch.yaml")

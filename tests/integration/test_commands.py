@@ -112,6 +112,15 @@ def test_reading_needs_no_key_of_the_judge(past: AgentProcess, tmp_path: Path) -
         assert "NO_KEY is not set" in groundwatch(tmp_path, command, "-c", "gw.yaml").stderr
 
 
+@pytest.mark.parametrize("command", [("estimates",), ("signals",), ("review", "report")])
+def test_a_segment_that_nothing_is_of_is_told(past: AgentProcess, command: tuple[str]) -> None:
+    done = past.run_command(*command, "--segment", "looukp")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "nothing of segment 'looukp' in this window; without --segment you see which there are\n"
+    )
+
+
 # --- who answers -------------------------------------------------------------------------
 
 
