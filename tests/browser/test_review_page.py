@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,9 +11,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
 from sinks import golden_file
+from tests.browser.conftest import Opening
 from tests.fakes.reviewed import HOSTILE, a_week, trace
 from tests.processes import AgentProcess
 
@@ -37,7 +38,6 @@ PAGES = [
     f"/conversation/{quote(HOSTILE, safe='')}",
     "/conversation/none-such",
 ]
-Opening = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
@@ -55,35 +55,6 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
 @pytest.fixture
 def golden(agent: AgentProcess) -> Path:
     return agent.log.parent / "golden.yaml"
-
-
-@pytest.fixture
-def opened(chromium: Browser, agent: AgentProcess) -> Iterator[Opening]:
-    """Return a function that opens a page as a reviewer. Nothing may leave the host or go wrong."""
-    url = agent.urls["review"]
-    contexts, elsewhere, wrong = [], [], []
-
-    def open_page(path: str = "/", reviewer: str = "Ada", **options: Any) -> Page:
-        context = chromium.new_context(base_url=url, **options)
-        context.set_default_timeout(10_000)
-        contexts.append(context)
-        if reviewer:
-            context.add_cookies([{"name": "reviewer", "value": reviewer, "url": url}])
-        page = context.new_page()
-        page.on("request", lambda r: None if r.url.startswith(url) else elsewhere.append(r.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(dialog.message))
-        page.on(
-            "console",
-            lambda said: wrong.append(said.text) if "Content Security" in said.text else None,
-        )
-        page.goto(path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert (elsewhere, wrong) == ([], [])
 
 
 def stored_labels(agent: AgentProcess, conversation: str, turn: int) -> dict[str, Any]:
