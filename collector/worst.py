@@ -31,13 +31,17 @@ async def worst_conversations(
     """
     first = limit + _FIRST
     most, recent = first * _BOUNDS, asked["until"]
+    rows: list[dict[str, Any]] = []
+    looked: set[str] = set()
     while True:
         several = {"limit": most, "looked_at": most * _TAIL, "recent": recent}
         bounds = await store.rows("worst_bounds", {**asked, **several})
-        rows = await _among(store, asked, limit, bounds[:first])
-        least = rows[-1]["badness"] if len(rows) == limit else 0
-        if rest := [row for row in bounds[first:] if row["high"] >= least]:
-            rows = await _among(store, asked, limit, [*bounds[:first], *rest])
+        for some in (bounds[:first], bounds[first:]):
+            least = rows[-1]["badness"] if len(rows) == limit else 0
+            can_be = {row["conversation"] for row in some if row["high"] >= least}
+            names = sorted(can_be - looked)
+            looked.update(names)
+            rows = _first(rows + await _among(store, asked, limit, names), limit)
         last = rows[-1] if len(rows) == limit else None
         if _complete(bounds, most, last, recent):
             return rows
@@ -63,13 +67,20 @@ def _complete(bounds: Sequence[Row], most: int, last: Row | None, recent: Any) -
     )
 
 
+def _first(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the first rows in the order of the query `worst`."""
+    ordered = sorted(rows, key=lambda row: str(row["conversation"]))
+    ordered.sort(key=lambda row: (row["badness"], row["last_at"]), reverse=True)
+    return ordered[:limit]
+
+
 async def _among(
-    store: Store, asked: Mapping[str, Any], limit: int, bounds: Sequence[Row]
+    store: Store, asked: Mapping[str, Any], limit: int, conversations: Sequence[str]
 ) -> list[dict[str, Any]]:
-    if not bounds:
+    if not conversations:
         return []
-    conversations = [row["conversation"] for row in bounds]
-    places = await store.rows("places", {"conversations": conversations})
+    traces = await store.rows("traces_of_conversations", {"conversations": conversations})
+    places = await store.rows("places", {"trace_ids": [row["trace_id"] for row in traces]})
     only = {
         "conversations": conversations,
         "trace_ids": sorted({place["trace_id"] for place in places}),

@@ -36,22 +36,27 @@ class Asked(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Accounting and sums of a window, rows of the queries of these names."""
+    """Accounting and sums of a window."""
 
-    accounting: Sequence[Row]
     found: WindowSums
 
     def requests(self) -> int:
         """Return how many requests there are."""
-        return sum(int(row["requests"]) for row in self.accounting)
+        return sum(self.by_segment().values())
+
+    def by_segment(self) -> dict[str, int]:
+        """Return how many requests there are in each segment."""
+        counted: dict[str, int] = {}
+        for row in self.found.sums:
+            counted[row["segment"]] = counted.get(row["segment"], 0) + int(row["requests"])
+        return counted
 
     def rows(
         self, segment: str, trust: Mapping[str, str] = _NO_TRUST
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return one row over all, and one per segment; "" stands for all segments."""
-        accounting = [row for row in self.accounting if segment in ("", row["segment"])]
         found = self.found.only(segment)
-        return total_row(accounting, found, trust), segment_rows(accounting, found, trust)
+        return total_row(found.sums, found, trust), segment_rows(found.sums, found, trust)
 
 
 class Measured(NamedTuple):
@@ -70,10 +75,7 @@ class Measured(NamedTuple):
 
 async def levels_of(store: Store, asked: Asked, window: Window) -> Levels:
     """Read accounting and sums of a window."""
-    accounting, found = await asyncio.gather(
-        store.rows("accounting", _parameters(asked, window)), sums_of_window(store, asked, window)
-    )
-    return Levels(accounting, found)
+    return Levels(await sums_of_window(store, asked, window))
 
 
 async def sums_of_window(store: Store, asked: Asked, window: Window) -> WindowSums:

@@ -24,7 +24,7 @@ OLDEST = 2 * SETTLED
 younger than `SETTLED`; what is older than `OLDEST` never."""
 PAUSE = 20
 """What took so long is not renewed before so many times that have passed."""
-_MOST = 24
+_MOST = 64
 _OPEN = timedelta(minutes=1)
 _OVER = timedelta(days=1)
 

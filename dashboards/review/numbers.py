@@ -31,6 +31,10 @@ from scorers.calibration import Calibration
 
 MOST_LISTED = 500
 """Conversations of a week that are looked through, worst first."""
+LISTED = 20
+"""Conversations that the page lists where nothing else is asked for."""
+_SEGMENTS = 24
+"""Segments, those with the most requests, whose lists are worked out before anybody asks."""
 _MANY = 20_000
 """Requests of a window from which on its numbers may be old: counting them takes long."""
 _WARM_SECONDS = 300.0
@@ -101,12 +105,18 @@ class Numbers:
 
     async def warm(self) -> None:
         """Work it out now; where there are many requests, all that the page may ask for."""
-        await self._glance(_opening(), renew=True)
+        found, _ = await self._glance(_opening(), renew=True)
         if self._many:
             await self._before(_opening())
-            window = _opening()
-            whole = ("worst", "", MOST_LISTED, window_key(window))
-            await self._memory.renew(whole, partial(self._ranked, window, "", MOST_LISTED))
+            await self._renew_list("", MOST_LISTED)
+            sizes = found.measured.levels.by_segment()
+            for segment in sorted(sizes, key=lambda name: (-sizes[name], name))[:_SEGMENTS]:
+                await self._renew_list(segment, LISTED)
+
+    async def _renew_list(self, segment: str, most: int) -> None:
+        window = _opening()
+        key = ("worst", segment, most, window_key(window))
+        await self._memory.renew(key, partial(self._ranked, window, segment, most))
 
     async def _glance(self, window: Window, *, renew: bool = False) -> tuple[Glance, datetime]:
         key, work_out = ("glance", window_key(window)), partial(glance, self._reports, window)

@@ -6,11 +6,10 @@
 --   requests, conversations (a request without one is its own)
 --   engaged    conversations with at least one signal that was sent, not inferred, and not revoked
 WITH
-{{ current_signals }},
 named AS (
   SELECT trace_id, span_id, response_id, message_id, conversation_id
-  FROM signals
-  WHERE signal_id IN (SELECT signal_id FROM current_signals WHERE source != 'inferred')
+  FROM signals FINAL
+  WHERE NOT revoked AND source != 'inferred'
 ),
 revised AS (
   SELECT trace_hash

@@ -1,14 +1,9 @@
--- Where the requests of some conversations lie, in all their versions: in one of them a request may
--- belong to another conversation.
+-- Where some requests lie, in all their versions.
 --
--- Parameters
---   conversations   conversation ids, or trace ids of requests without one
+-- Parameters: trace_ids. They are given and not looked up here: only values are found by the
+-- projection, for a subquery all requests are read.
 --
 -- Columns: `trace_id`, `filed_at`.
 SELECT DISTINCT trace_id, filed_at
 FROM requests
-WHERE trace_id IN (
-  SELECT trace_id FROM requests WHERE conversation_id IN {conversations:Array(String)}
-  UNION ALL
-  SELECT arrayJoin({conversations:Array(String)})
-)
+WHERE trace_id IN {trace_ids:Array(String)}

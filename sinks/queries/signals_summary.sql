@@ -18,8 +18,9 @@ wanted AS (
 ),
 named AS (
   SELECT trace_id, span_id, response_id, message_id, conversation_id
-  FROM signals
-  WHERE signal_id IN (SELECT signal_id FROM wanted)
+  FROM signals FINAL
+  WHERE NOT revoked
+    AND occurred_at >= {since:DateTime64(6, 'UTC')} AND occurred_at < {until:DateTime64(6, 'UTC')}
 ),
 places AS (
   SELECT key, argMax((ifNull(segment, 'unknown'), trace_id), (filed_at, version)) AS place
@@ -31,7 +32,6 @@ places AS (
       AND {{ is_named }}
   )
   ARRAY JOIN keys AS key
-  WHERE key IN (SELECT arrayJoin(keys) FROM wanted)
   GROUP BY key
 ),
 matched AS (

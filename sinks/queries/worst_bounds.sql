@@ -43,8 +43,8 @@ verdicts AS (
 ),
 named AS (
   SELECT trace_id, span_id, response_id, message_id, conversation_id
-  FROM signals
-  WHERE signal_id IN (SELECT signal_id FROM current_signals WHERE weight > 0)
+  FROM signals FINAL
+  WHERE NOT revoked AND {{ complaint }} != ''
 ),
 suspects AS (
   SELECT

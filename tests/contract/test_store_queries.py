@@ -188,6 +188,13 @@ async def test_sums_give_the_hajek_mean_and_variance_of_a_hand_worked_sample(
     assert row == {
         "service": "unknown",
         "segment": "s",
+        "requests": 7,
+        "ineligible": {"no_answer": 1},
+        "eligible": 6,
+        "not_sampled": 1,
+        "judged": 3,
+        "waiting": 0,
+        "failed": {"no_claims": 1, "timeout": 1},
         "n": 3,
         "w": 8.0,
         "wl": 5.0,

@@ -8,12 +8,7 @@ SELECT
      confidence, reason),
     'Tuple(signal_id String, kind String, occurred_at DateTime64(6, \'UTC\'), value Nullable(Float64), sentiment Int8, document_id Nullable(String), source String, complaint String, confidence Nullable(Float64), reason Nullable(String))'
   ) AS signal,
-  multiIf(
-    kind = 'thumbs_down' OR (kind = 'thumbs_up' AND sentiment < 0), 'thumbs_down',
-    kind = 'rating' AND sentiment < 0, 'low_rating',
-    kind IN ('rephrase', 'push_back', 'regenerate', 'abandon', 'repeated_clicks'), toString(kind),
-    ''
-  ) AS complaint,
+  {{ complaint }} AS complaint,
   -- One that was inferred weighs as much as it is sure.
   transform(
     complaint,
