@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from collector.errors import MalformedPayload
+from collector.labels import MAX_LABELLER_CHARACTERS
 
 EventKind = Literal["proposed", "edited", "accepted", "rejected", "exported", "undone"]
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
@@ -83,6 +84,8 @@ def parse_action(item: Any) -> CandidateAction:
         raise MalformedPayload(str(err)) from err
     if not action.actor.strip():
         raise MalformedPayload("actor: must not be empty; say who you are")
+    if len(action.actor) > MAX_LABELLER_CHARACTERS:
+        raise MalformedPayload(f"actor: is longer than {MAX_LABELLER_CHARACTERS} characters")
     if action.event in ("proposed", "edited", "accepted") and action.row is None:
         raise MalformedPayload(f"row: {action.event} needs the golden row")
     if action.row is not None:

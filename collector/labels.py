@@ -10,6 +10,7 @@ import msgspec
 
 from collector.errors import MalformedPayload
 from collector.model import Verdict
+from collector.plain import plain
 
 AnswerLabel = Literal["correct", "incomplete", "wrong", "right_refusal", "wrong_refusal"]
 CLAIM_VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -116,6 +117,8 @@ def _parse(number: int, item: Any, labelled_at: datetime) -> Label:
     if not isinstance(item, Mapping):
         raise MalformedPayload(f"label {number}: must be an object")
     known = {key: item[key] for key in _GIVEN if item.get(key) is not None}
+    if isinstance(name := known.get("labeller"), str):
+        known["labeller"] = plain(name).strip()  # one person, one name
     try:
         label = msgspec.convert({"labelled_at": labelled_at, **known}, Label)
     except msgspec.ValidationError as err:

@@ -15,6 +15,7 @@ from collector.gates import accept_gate
 from dashboards.review.asking import json_array, json_body, options_of, window_of
 from dashboards.review.desk import Desk
 from dashboards.review.openapi import description
+from dashboards.review.render import linked
 
 _OPTIONS = {
     "calibration": set[str](),
@@ -65,7 +66,8 @@ def api_routes(desk: Desk) -> list[Route]:
         return _json(_there(found, "no such conversation"))
 
     async def stored_request(request: Request) -> Response:
-        return _json(_there(await desk.request(request.path_params["trace_id"]), "no such request"))
+        found = await desk.request(linked(request.path_params["trace_id"]))
+        return _json(_there(found, "no such request"))
 
     async def labels(request: Request) -> Response:
         now = datetime.now(UTC)

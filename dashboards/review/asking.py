@@ -119,7 +119,7 @@ def reviewer_of(request: Request) -> str:
     """Return who reviews: by login, else as they say; "" if they do not."""
     if request.user.is_authenticated:
         return str(request.user.display_name)
-    return unquote(request.cookies.get("reviewer", ""))[:MAX_NAME_CHARACTERS].strip()
+    return plain(unquote(request.cookies.get("reviewer", "")))[:MAX_NAME_CHARACTERS].strip()
 
 
 async def json_array(request: Request) -> list[Any]:

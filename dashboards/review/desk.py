@@ -15,6 +15,7 @@ from collector.candidates import CandidateEvent, parse_action
 from collector.config import ReviewConfig
 from collector.errors import Conflict, MalformedPayload, UsageError
 from collector.labels import Accepted
+from collector.plain import plain
 from dashboards.candidate_states import CandidateState, check, states_of
 from dashboards.candidates import candidate_of, reviewed_row
 from dashboards.reports import Reports
@@ -200,9 +201,9 @@ class Desk:
         found = (await self.reports.store.requests([trace_id])).get(trace_id)
         if found is None:
             return None
-        plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, telemetry=b""))
-        del plain["telemetry"]
-        return plain
+        told: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, telemetry=b""))
+        del told["telemetry"]
+        return told
 
     async def accept_labels(self, items: Sequence[Any], at: datetime) -> Accepted:
         """Store labels of people, durably.
@@ -367,7 +368,8 @@ def _beside(item: Any, held: Mapping[tuple[str, str, str], Row]) -> Any:
     """Check one label against the one it replaces; a claim once drawn by chance stays so."""
     if not isinstance(item, Mapping) or "seen" not in item:
         return item
-    key = (str(item.get("trace_id")), str(item.get("claim") or ""), str(item.get("labeller")))
+    labeller = plain(str(item.get("labeller"))).strip()
+    key = (str(item.get("trace_id")), str(item.get("claim") or ""), labeller)
     old = held.get(key)
     if old is not None and not (old["verdict"] or old["cause"] or old["note"]):
         old = None  # taken back

@@ -14,7 +14,7 @@ from collector.labels import ANSWER_LABELS, CAUSES, CLAIM_VERDICTS
 from dashboards.review.api import LIST_OPTIONS, list_options
 from dashboards.review.asking import options_of, query_of, reviewer_of, window_of
 from dashboards.review.desk import Desk
-from dashboards.review.render import environment
+from dashboards.review.render import environment, linked
 from dashboards.review.week import STATES
 from dashboards.windows import Window, iso_week
 
@@ -51,7 +51,7 @@ def page_routes(desk: Desk) -> list[Route]:
     async def conversation(request: Request) -> Response:
         window = window_of(request, "review")
         given = options_of(request, {*LIST_OPTIONS, "turn", "blind"}, "the page")
-        name, query = request.path_params["name"], query_of(request, _LIST)
+        name, query = linked(request.path_params["name"]), query_of(request, _LIST)
         found = await desk.conversation(
             name,
             reviewer=reviewer_of(request),
@@ -87,7 +87,7 @@ def page_routes(desk: Desk) -> list[Route]:
 
     async def promote(request: Request) -> Response:
         options_of(request, {*LIST_OPTIONS, "blind"}, "the page")
-        found = await desk.draft(request.path_params["trace_id"])
+        found = await desk.draft(linked(request.path_params["trace_id"]))
         if found is None:
             raise HTTPException(404, "This request is not stored, or holds no question.")
         return page(
@@ -165,7 +165,7 @@ def _weeks(window: Window, now: datetime) -> dict[str, Any]:
 def _days(window: Window) -> str:
     hours = round((window.until - window.since) / timedelta(hours=1))
     count, unit = (hours // 24, "day") if hours >= 24 else (hours, "hour")
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    return unit if count == 1 else f"{count} {unit}s"
 
 
 def _name(day: datetime) -> str:

@@ -20,6 +20,7 @@ _MARKDOWN = re.compile(
     r"|^[#+>=-]",
     re.IGNORECASE,
 )
+_DOTS = re.compile(r"\.{1,2}/*")
 _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](\s|$))")
 
 
@@ -47,7 +48,7 @@ def environment() -> Environment:
     made.filters |= {"whereabouts": whereabouts, "why": why, "words": words}
     made.filters["notes"] = notes
     made.filters["usd"] = usd
-    made.globals |= {"where": WHERE, "link": link}
+    made.globals |= {"where": WHERE, "link": link, "kept": kept}
     made.filters["day"] = lambda text: text[:10]
     made.filters["minute"] = lambda text: text[:16].replace("T", " ")
     made.filters["number"] = lambda value: "" if value is None else f"{value:.2f}"
@@ -64,7 +65,20 @@ def link(kind: str, name: str, query: str = "", **more: str) -> str:
     """Return the address of a page; ids come from others and may hold anything."""
     added = urlencode({key: value for key, value in more.items() if value})
     whole = "&".join(part for part in (query, added) if part)
-    return f"/{kind}/{quote(name, safe='')}" + (f"?{whole}" if whole else "")
+    # Browsers take a part that is `.` or `..` out of an address, however it is written.
+    written = quote(f"{name}/" if _DOTS.fullmatch(name) else name, safe="")
+    return f"/{kind}/{written}" + (f"?{whole}" if whole else "")
+
+
+def linked(name: str) -> str:
+    """Return the id that `link` wrote into an address."""
+    return name[:-1] if name.endswith("/") and _DOTS.fullmatch(name) else name
+
+
+def kept(asked: Mapping[str, str], *names: str, **more: str) -> str:
+    """Return the address of a list: those parameters as they are asked for, and some more."""
+    given = {name: asked.get(name) for name in names} | more
+    return "?" + urlencode({key: value for key, value in given.items() if value})
 
 
 def words(name: str) -> str:

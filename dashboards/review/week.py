@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from unicodedata import normalize
 
 from dashboards.candidate_states import DECIDED, CandidateState
 from dashboards.review.conversation import cut, reasons
@@ -111,7 +112,7 @@ def matching(items: Iterable[Row], texts: Iterable[Row], words: str) -> list[Any
         texts: the rows they were made of.
         words: looked for in questions and answers and ids, without regard to case.
     """
-    wanted = words.casefold().split()
+    wanted = _folded(words).split()
     return [
         item
         for item, row in zip(items, texts, strict=True)
@@ -122,7 +123,12 @@ def matching(items: Iterable[Row], texts: Iterable[Row], words: str) -> list[Any
 def _searched(row: Row) -> str:
     ids = [row["conversation"], *row["trace_ids"]]
     texts = [*row["questions"], row["answer"], row["segment"], *ids]
-    return " ".join(text for text in texts if text).casefold()
+    return _folded(" ".join(text for text in texts if text))
+
+
+def _folded(text: str) -> str:
+    """Return text as it is compared: an é is an é, however it was typed (Unicode UAX 15)."""
+    return normalize("NFKC", text).casefold()
 
 
 def changes(now: Row, before: Row) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from collector.model import Claim
 from tests.browser.conftest import Opening
 from tests.fakes.reviewed import a_week, trace
 from tests.processes import AgentProcess
@@ -22,7 +24,10 @@ expect.set_options(timeout=20_000)
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     process = AgentProcess(tmp_path_factory.mktemp("agent"), {})
     process.data_dir.mkdir()
-    a_week().store(process.data_dir)
+    week = a_week()
+    claim = Claim(text="Dotted.", verdict="NOT_FOUND")
+    week.turn(trace(900), "Who is dotted?", "Dotted.", [claim], conversation_id="..")
+    week.store(process.data_dir)
     with process:
         yield process
 
@@ -118,6 +123,33 @@ def test_the_button_that_takes_back_and_the_key_agree(opened: Opening) -> None:
     page.keyboard.press("u")
     told(page, "Taken back: golden row proposed")
     expect(page.locator("#t1-answer .badge")).to_have_text("unreviewed")
+
+
+def test_no_id_leads_a_browser_elsewhere(opened: Opening) -> None:
+    page = opened("/?q=dotted")
+    page.get_by_role("link", name="Who is dotted?").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Who is dotted?")
+    expect(page.locator(".pager").first).to_contain_text("1 of 1")
+    page.keyboard.press("g")
+    page.locator("#back").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Who is dotted?")
+
+
+def test_a_window_and_blind_mode_stay_while_one_filters(opened: Opening) -> None:
+    page = opened("/?since=24h&blind=1")
+    expect(page.get_by_role("heading", level=1)).to_have_text("The last day")
+    page.get_by_role("link", name="lookup", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The last day")
+    expect(page.locator(".why").first).to_contain_text("hidden in blind mode")
+    page.get_by_label("Search").fill("seats")
+    page.keyboard.press("Enter")
+    expect(page.locator(".item")).to_have_count(20)
+    expect(page.get_by_role("heading", level=1)).to_have_text("The last day")
+    page.locator("select[name=week]").select_option(index=1)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile(r"^Week \d"))
+    page.get_by_role("link", name="←").first.click()
+    expect(page.locator("[name=blind]")).to_be_checked()
 
 
 def test_a_key_held_down_says_it_once(opened: Opening, agent: AgentProcess) -> None:

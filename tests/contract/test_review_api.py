@@ -290,6 +290,23 @@ async def test_the_list_one_works_through_stays_whatever_others_ask_for(
     assert place(await client.get("/conversation/seats-3", headers=ada)).endswith(" of 20")
 
 
+async def test_one_person_has_one_name_however_it_is_typed(client: httpx.AsyncClient) -> None:
+    item = {"trace_id": trace(204), "verdict": "wrong", "drawn": False, "seen": None}
+    await client.post("/api/labels", json={**item, "labeller": " Zoe\u202e "})
+    again = await client.post("/api/labels", json={**item, "labeller": "Zoe"})
+    assert again.status_code == 409
+    shown = await client.get("/conversation/seats-4", headers={"cookie": "reviewer=Zoe%00"})
+    assert 'data-verdict="wrong"' in shown.text
+    nobody = await client.post("/api/labels", json={**item, "labeller": "\u202e"})
+    assert "labeller must not be empty" in nobody.json()["error"]
+
+
+async def test_a_search_finds_what_is_written_in_another_form(client: httpx.AsyncClient) -> None:
+    for words in ("ｓｓｏ pro", "INCLUDED", "تسجيل"):
+        found = (await client.get("/api/week", params={"q": words})).json()
+        assert found["conversations"], words
+
+
 async def test_blind_mode_tells_neither_how_bad_it_is_nor_what_others_said(
     client: httpx.AsyncClient,
 ) -> None:

@@ -275,6 +275,11 @@ const exportAccepted = () => {
   });
 };
 
+// A week that is chosen stands for both ends.
+$("select[name=week]")?.addEventListener("change", ({ target }) => {
+  for (const end of $$("input[type=hidden]", target.form)) end.disabled = target.value !== "";
+});
+
 // --- Keys --------------------------------------------------------------------------------
 
 const steps = () => $$("[data-step]").filter((one) => one.checkVisibility());
