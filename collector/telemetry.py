@@ -6,11 +6,15 @@ it, and dashboards may use no other name. A registry is passed in, never a globa
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar, cast
 
 import structlog
@@ -26,6 +30,8 @@ from prometheus_client.metrics import MetricWrapperBase
 PREFIX = "groundwatch_"
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 _LABEL_LENGTH = 100
+_SAID_LENGTH = 200
+_FRAMES = 5
 # The sums of `scorers.stats.ppi.PpiSums` by their names there: l = 1 - score, h = 1 - prediction.
 QUALITY = (
     ("n", "judged", "Judged answers (n)."),
@@ -305,7 +311,30 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", file)),
     )
-    logging.basicConfig(stream=file, level=logging.WARNING, force=True)
+    libraries = logging.StreamHandler(cast("TextIO", file))
+    libraries.setFormatter(_LibraryLine())
+    logging.basicConfig(handlers=[libraries], level=logging.WARNING, force=True)
+
+
+class _LibraryLine(logging.Formatter):
+    """A line of a library like one of ours, without the values in it: a user's words may be some.
+
+    Those stand in the arguments, in an exception's message, and in all lines after the first.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "logger": record.name,
+            "said": next(iter(str(record.msg).splitlines()), "")[:_SAID_LENGTH],
+            "event": "library",
+            "level": record.levelname.lower(),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+        }
+        if record.exc_info and (error := record.exc_info[1]) is not None:
+            line["error"] = type(error).__name__
+            frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+            line["at"] = " > ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames)
+        return json.dumps(line)
 
 
 class _BestEffort:

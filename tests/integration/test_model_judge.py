@@ -118,7 +118,7 @@ def test_failures_end_unscored_with_their_cause_and_never_as_a_number(tmp_path: 
     assert all(row["score"] is None for row in rows if row["status"] != "judged")
     assert totals["judged"] + len(reasons) == 6
     assert totals["accounting_ok"]
-    assert "Traceback" not in log
+    assert '"event": "library"' not in log
 
 
 def test_when_the_budget_is_spent_the_rest_waits_over_restarts_and_is_never_a_number(

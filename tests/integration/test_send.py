@@ -63,4 +63,4 @@ def test_every_trace_file_is_sent_and_survived(shared: Path, tmp_path: Path) -> 
         health = httpx.get(f"{agent.urls['review']}/healthz", timeout=10, trust_env=False)
     assert totals["accounting_ok"]
     assert health.status_code == 200
-    assert "Traceback" not in agent.log.read_text()
+    assert '"event": "library"' not in agent.log.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import logging
 from collections.abc import Iterator
 
@@ -42,3 +43,21 @@ def test_a_log_that_can_be_written_is() -> None:
     structlog.get_logger().info("started", port=4318)
     assert '"event": "started"' in stream.getvalue()
     assert '"port": 4318' in stream.getvalue()
+
+
+def test_a_library_says_what_happened_and_where_but_no_value() -> None:
+    stream = io.StringIO()
+    configure_logging("info", stream)
+    library = logging.getLogger("library.pool")
+    library.warning("retrying %s after %d", "my secret question", 2)
+    try:
+        raise ValueError("my secret question")
+    except ValueError as err:
+        library.error("never retrieved\nfuture: %r" % err, exc_info=True)  # noqa: UP031
+    library.debug("connected")
+    retrying, never = map(json.loads, stream.getvalue().splitlines())
+    assert (retrying["event"], retrying["level"]) == ("library", "warning")
+    assert (retrying["logger"], retrying["said"]) == ("library.pool", "retrying %s after %d")
+    assert (never["said"], never["error"]) == ("never retrieved", "ValueError")
+    assert never["at"].startswith("test_logging.py:")
+    assert "secret" not in stream.getvalue()
