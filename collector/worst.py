@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.ports import Store
 
-_FIRST = 40
+_FIRST = 100
 _BOUNDS = 10
 _FURTHER = 10
 _TAIL = 2

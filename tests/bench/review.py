@@ -2,8 +2,8 @@
 
 python -m tests.bench.review --requests 1000000 --weeks 13
 
-Cold is a page before anything was worked out, as when the agent has just started; what it opens
-with is then worked out once. First and again are looks at a page after that. Beside each time
+Cold is a page before anything was worked out, as when the agent has just started, or of a week that
+nobody looked at; what it opens with is then worked out once, and the lists of its segments. First and again are looks at a page after that. Beside each time
 stands how long processors worked for it: on a busy machine that says more.
 """
 
@@ -107,12 +107,12 @@ async def _measure(folder: Path) -> None:
     async def page(client: httpx.AsyncClient, path: str) -> None:
         (await client.get(path)).raise_for_status()
 
-    async def cold() -> None:
+    async def cold(path: str) -> None:
         async with browser(build_review(reports, list, ["*"])) as client:
-            await page(client, "/")
+            await page(client, path)
 
     listing = await _took(list_alone)
-    _print("week view, cold", await _took(cold, COLD_ROUNDS), listing)
+    _print("week view, cold", await _took(partial(cold, "/"), COLD_ROUNDS), listing)
     app = build_review(reports, list, ["*"])
     desk = app.state.desk
     warming = await _took(desk.numbers.warm, 1)
