@@ -10,6 +10,7 @@ import msgspec
 
 from collector.errors import MalformedPayload
 from collector.labels import MAX_LABELLER_CHARACTERS
+from collector.plain import plain
 
 EventKind = Literal["proposed", "edited", "accepted", "rejected", "exported", "undone"]
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
@@ -82,10 +83,7 @@ def parse_action(item: Any) -> CandidateAction:
         action = msgspec.convert(item, CandidateAction)
     except msgspec.ValidationError as err:
         raise MalformedPayload(str(err)) from err
-    if not action.actor.strip():
-        raise MalformedPayload("actor: must not be empty; say who you are")
-    if len(action.actor) > MAX_LABELLER_CHARACTERS:
-        raise MalformedPayload(f"actor: is longer than {MAX_LABELLER_CHARACTERS} characters")
+    action = msgspec.structs.replace(action, actor=actor_of(action.actor))
     if action.event in ("proposed", "edited", "accepted") and action.row is None:
         raise MalformedPayload(f"row: {action.event} needs the golden row")
     if action.row is not None:
@@ -93,6 +91,20 @@ def parse_action(item: Any) -> CandidateAction:
     if action.event == "accepted" and action.row is not None:
         _check_whole(action.row)
     return action
+
+
+def actor_of(name: Any) -> str:
+    """Return the name of who acts, as it is kept.
+
+    Raises:
+        MalformedPayload: it is none.
+    """
+    told = plain(name).strip() if isinstance(name, str) else ""
+    if not told:
+        raise MalformedPayload("actor: must not be empty; say who you are")
+    if len(told) > MAX_LABELLER_CHARACTERS:
+        raise MalformedPayload(f"actor: is longer than {MAX_LABELLER_CHARACTERS} characters")
+    return told
 
 
 def _check(row: CandidateRow) -> None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from collector.candidates import actor_of
 from collector.gates import accept_gate
 from dashboards.review.asking import json_array, json_body, options_of, window_of
 from dashboards.review.desk import Desk
@@ -110,10 +111,8 @@ def api_routes(desk: Desk) -> list[Route]:
 
     async def export(request: Request) -> Response:
         asked = await json_body(request)
-        actor = asked.get("actor") if isinstance(asked, dict) else None
-        if not isinstance(actor, str) or not actor.strip():
-            raise HTTPException(400, "actor: must not be empty; say who you are")
-        return _json(await desk.export(actor.strip(), datetime.now(UTC)))
+        actor = actor_of(asked.get("actor") if isinstance(asked, dict) else None)
+        return _json(await desk.export(actor, datetime.now(UTC)))
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(description())

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from collector.candidates import CandidateEvent, parse_action
+from collector.candidates import CandidateAction, CandidateEvent, parse_action
 from collector.config import ReviewConfig
 from collector.errors import Conflict, MalformedPayload, UsageError
 from collector.labels import Accepted
@@ -48,7 +48,6 @@ class Desk:
         self.config = config
         # Looking and writing is one step: of two people who are at the same, one is told so.
         self._writing = asyncio.Lock()
-        self._exporting = asyncio.Lock()
         self._orders: OrderedDict[Hashable, list[dict[str, Any]]] = OrderedDict()
         self.numbers = Numbers(reports)
 
@@ -276,27 +275,32 @@ class Desk:
         """
         action = parse_action(item)
         async with self._writing:
-            now = await self.candidate(candidate_id)
-            check(action, now)
-            trace_id = now.trace_id or action.trace_id
-            payload: dict[str, Any] = {}
-            if action.row is not None:
-                payload["row"] = msgspec.to_builtins(action.row)
-            if action.file is not None:
-                payload["file"] = action.file
-            if not now.version:
-                payload["provenance"] = await self._provenance(candidate_id, trace_id)
-            event = CandidateEvent(
-                candidate_id=candidate_id,
-                happened_at=at,
-                event_id=uuid4().hex,
-                event=action.event,
-                actor=action.actor.strip(),
-                trace_id=trace_id,
-                payload=payload,
-            )
-            await self.reports.store.write_candidate_events([event])
-            return await self.candidate(candidate_id)
+            return await self._act(candidate_id, action, at)
+
+    async def _act(
+        self, candidate_id: str, action: CandidateAction, at: datetime
+    ) -> CandidateState:
+        now = await self.candidate(candidate_id)
+        check(action, now)
+        trace_id = now.trace_id or action.trace_id
+        payload: dict[str, Any] = {}
+        if action.row is not None:
+            payload["row"] = msgspec.to_builtins(action.row)
+        if action.file is not None:
+            payload["file"] = action.file
+        if not now.version:
+            payload["provenance"] = await self._provenance(candidate_id, trace_id)
+        event = CandidateEvent(
+            candidate_id=candidate_id,
+            happened_at=at,
+            event_id=uuid4().hex,
+            event=action.event,
+            actor=action.actor,
+            trace_id=trace_id,
+            payload=payload,
+        )
+        await self.reports.store.write_candidate_events([event])
+        return await self.candidate(candidate_id)
 
     async def _provenance(self, candidate_id: str, trace_id: str | None) -> dict[str, Any]:
         found = await self.draft(trace_id) if trace_id else None
@@ -344,20 +348,19 @@ class Desk:
         path = self.config.golden_file
         if path is None:
             raise UsageError(["review.golden_file: name the file to add to in the configuration"])
-        async with self._exporting:
+        async with self._writing:  # what is written to the file is not taken back meanwhile
             accepted = {
                 one.candidate_id: one for one in await self.reviewed() if one.state == "accepted"
             }
             rows = [reviewed_row(one) for one in accepted.values()]
             result = await asyncio.to_thread(golden_file.append, path, rows)
-            for row in result.added:
-                done = {"event": "exported", "actor": actor, "seen": accepted[row.id].version}
-                await self.act(row.id, {**done, "file": path.name}, at)
-        return {
-            "file": str(path),
-            "added": [row.id for row in result.added],
-            "already_there": {one.row.id: one.same_as for one in result.duplicates},
-        }
+            there = {one.row.id: one.same_as for one in result.duplicates}
+            added = [row.id for row in result.added]
+            # An export that was cut short has rows in the file that nobody marked.
+            for name in [*added, *(name for name, same_as in there.items() if name == same_as)]:
+                done = {"event": "exported", "actor": actor, "seen": accepted[name].version}
+                await self._act(name, parse_action({**done, "file": path.name}), at)
+        return {"file": str(path), "added": added, "already_there": there}
 
 
 def _dated(label: Row | None) -> Row | None:

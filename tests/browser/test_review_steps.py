@@ -27,6 +27,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     week = a_week()
     claim = Claim(text="Dotted.", verdict="NOT_FOUND")
     week.turn(trace(900), "Who is dotted?", "Dotted.", [claim], conversation_id="..")
+    week.turn(trace(901), "", "Nothing was asked.", [claim], conversation_id="empty")
     week.store(process.data_dir)
     with process:
         yield process
@@ -125,6 +126,14 @@ def test_the_button_that_takes_back_and_the_key_agree(opened: Opening) -> None:
     expect(page.locator("#t1-answer .badge")).to_have_text("unreviewed")
 
 
+def test_whoever_labels_what_the_judge_no_longer_lists_is_told(opened: Opening) -> None:
+    page = opened("/conversation/seats-9")
+    page.locator("#t1-c1").evaluate("claim => { claim.dataset.text = 'As it was before.' }")
+    page.locator("#t1-c1").get_by_role("button", name="supported").click()
+    expect(page.locator("#alarm")).to_contain_text("The judge has listed other claims meanwhile")
+    expect(page.locator("#t1-c1 [aria-pressed=true]")).to_have_count(0)
+
+
 def test_no_id_leads_a_browser_elsewhere(opened: Opening) -> None:
     page = opened("/?q=dotted")
     page.get_by_role("link", name="Who is dotted?").click()
@@ -133,6 +142,9 @@ def test_no_id_leads_a_browser_elsewhere(opened: Opening) -> None:
     page.keyboard.press("g")
     page.locator("#back").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Who is dotted?")
+    page.goto("/conversation/empty")
+    page.keyboard.press("g")
+    told(page, "There is no question here to promote.")
 
 
 def test_a_window_and_blind_mode_stay_while_one_filters(opened: Opening) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from jsonschema.validators import Draft202012Validator
 from openapi_spec_validator import validate
@@ -15,6 +16,8 @@ from starlette.routing import Route
 
 from collector.agent.opening import reports_of
 from collector.config import Config, Resolved, ReviewConfig, Secrets
+from dashboards.candidate_states import CandidateState
+from dashboards.candidates import reviewed_row
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from dashboards.review.openapi import description
@@ -203,6 +206,26 @@ async def test_a_candidate_goes_from_draft_to_golden_file_and_back_steps_are_kep
     assert (near["id"], near["same"]) == (name, True)
 
 
+async def test_an_export_that_was_cut_short_is_finished_by_the_next_one(
+    client: httpx.AsyncClient, folder: Path
+) -> None:
+    name, events = await draft_of(client, 205)
+    accept = {"actor": "Bo", "event": "accepted", "seen": 0, "trace_id": trace(205)}
+    row = {**ROW, "question": "How many seats has plan 5?"}
+    await client.post(events, json={**accept, "row": row})
+    stands = (await client.get(f"/api/candidates/{name}")).json()
+    made = reviewed_row(msgspec.convert(stands, CandidateState))
+    golden_file.append(folder / "golden.yaml", [made])  # and then the agent was gone
+    unsigned: list[Any] = [{"actor": "\u202e"}, {"actor": "a" * 201}, {}, []]
+    for asked in unsigned:
+        assert (await client.post("/api/export", json=asked)).status_code == 400
+    done = (await client.post("/api/export", json={"actor": "Bo"})).json()
+    assert (done["added"], done["already_there"]) == ([], {name: name})
+    assert (await client.get(f"/api/candidates/{name}")).json()["state"] == "exported"
+    held = [row.id for row in golden_file.load(folder / "golden.yaml")]
+    assert held.count(name) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -211,7 +234,8 @@ async def test_a_candidate_goes_from_draft_to_golden_file_and_back_steps_are_kep
         ({"row": {**ROW, "gold_sources": []}}, "gold_sources"),
         ({"row": {**ROW, "quotes": [""]}}, "quotes"),
         ({"row": None}, "row"),
-        ({"actor": " "}, "actor"),
+        ({"actor": " \u202e"}, "actor: must not be empty"),
+        ({"actor": "a" * 201}, "actor: is longer than 200"),
         ({"event": "forgotten"}, "event"),
         ({"trace_id": trace(5)}, "trace_id"),
         ({"seen": "none"}, "seen"),

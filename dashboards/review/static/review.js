@@ -153,6 +153,9 @@ const undo = () =>
 
 // --- Labels ------------------------------------------------------------------------------
 
+const CHANGED =
+  "The judge has listed other claims meanwhile, so what you said of this one does not count. Reload the page to see them.";
+
 const isBlind = () => new URLSearchParams(location.search).get("blind") === "1";
 
 // `decide` is asked when it is this step's turn, of the place as it is then.
@@ -167,11 +170,12 @@ function label(id, decide) {
       : { drawn: false, blind: isBlind() };
     const item = { trace_id: trace, claim: text, labeller, ...chosen };
     const before = seen || null;
-    const { labelled_at } = await send("/api/labels", { ...item, ...given, seen: before });
+    const { labelled_at, unlisted } = await send("/api/labels", { ...item, ...given, seen: before });
     const left = stands(given) ? labelled_at : null;
     const thing = `${trace} ${text}`;
     done.add({ path: "/api/labels", body: { ...item, ...was, seen: left }, what, thing, before });
     await refresh();
+    if (unlisted) throw new Error(CHANGED);
     tell(`Saved: ${what}`);
   });
 }
@@ -320,7 +324,11 @@ const keys = {
   r: onAnswer("right_refusal"),
   R: onAnswer("wrong_refusal"),
   m: () => labelHere() && $("[data-cause]", labelHere()).focus(),
-  g: () => labelHere() && $("[data-promote]", labelHere()).click(),
+  g: () => {
+    const promote = labelHere() && $("[data-promote]", labelHere());
+    if (promote) promote.click();
+    else tell("There is no question here to promote.");
+  },
   u: undo,
   b: () => follow("#blind"),
   "/": () => ($("#search") ?? $("#find"))?.focus(),
