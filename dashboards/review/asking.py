@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime
@@ -16,10 +17,15 @@ from collector.plain import plain
 from dashboards.windows import Window, chosen, default_span
 
 WINDOW = ("since", "until", "week")
+_ELSEWHERE = (
+    "origin: another web page may not change anything here; "
+    "if this is the page itself, the proxy in front of it has to hand on the Host header"
+)
 _SIGNATURES = ("labeller", "actor")
 """Fields in which people say who they are."""
 _MAX_LIMIT = 500
 _SMALL = re.compile("[0-9]{1,9}")
+BODY_SECONDS = 30.0
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
@@ -95,13 +101,17 @@ async def body_of(request: Request, most: int) -> bytes:
     """Return the body of a request.
 
     Raises:
-        HTTPException: 413, it has more bytes than `most`.
+        HTTPException: 413, it has more bytes than `most`; 408, it does not come.
     """
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise HTTPException(413, f"at most {most} bytes; send less at once")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise HTTPException(413, f"at most {most} bytes; send less at once")
+    except TimeoutError as err:
+        raise HTTPException(408, f"the body took more than {BODY_SECONDS:g} s") from err
     return body
 
 
@@ -144,4 +154,4 @@ def refuse_other_pages(request: Request) -> None:
     else:
         own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if not own:
-        raise HTTPException(403, "origin: another web page may not change anything here")
+        raise HTTPException(403, _ELSEWHERE)

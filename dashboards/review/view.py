@@ -136,11 +136,13 @@ def marked(text: str, quotes: Iterable[tuple[int, str]]) -> list[dict[str, Any]]
     Returns:
         Parts in order: `text`, and `claims`, the numbers of those whose quote covers it.
     """
-    spans = [
-        (number, found.start(), found.end())
-        for number, quote in quotes
-        if (found := _found(quote, text)) is not None
-    ]
+    wanted = list(quotes)
+    folded, places = _folded(text) if wanted else ("", [])
+    spans = []
+    for number, quote in wanted:
+        words, _ = _folded(" ".join(quote[:_LONGEST_QUOTE].split()))
+        if words and (at := folded.find(words)) >= 0:
+            spans.append((number, places[at], places[at + len(words) - 1] + 1))
     cuts = sorted({0, len(text), *(edge for _, start, end in spans for edge in (start, end))})
     return [
         {"text": text[a:b], "claims": [n for n, start, end in spans if start <= a and b <= end]}
@@ -148,11 +150,22 @@ def marked(text: str, quotes: Iterable[tuple[int, str]]) -> list[dict[str, Any]]
     ]
 
 
-def _found(quote: str, text: str) -> re.Match[str] | None:
-    words = quote[:_LONGEST_QUOTE].split()
-    if not words:
-        return None
-    return re.search(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE)
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return text in lower case with single spaces, and where each of its characters came from.
+
+    What is looked for in it is found in linear time, whatever somebody wrote to make it long.
+    """
+    found, places = [], []
+    for place, char in enumerate(text):
+        if not char.isspace():
+            lower = char.lower()
+            found.append(lower if len(lower) == 1 else char)
+        elif found and found[-1] != " ":
+            found.append(" ")
+        else:
+            continue
+        places.append(place)
+    return "".join(found), places
 
 
 def timeline(rows: Sequence[Row], comments: Mapping[str, str | None]) -> list[dict[str, Any]]:

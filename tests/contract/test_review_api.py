@@ -293,6 +293,21 @@ async def test_a_body_that_makes_no_sense_is_refused_in_words(
     assert field in answer.json()["error"]
 
 
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.review.asking.BODY_SECONDS", 0.05)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"["
+        await asyncio.sleep(60)
+
+    headers = {"content-type": "application/json"}
+    answer = await client.post("/api/labels", content=slow(), headers=headers)
+    assert answer.status_code == 408
+    assert "0.05 s" in answer.json()["error"]
+
+
 async def test_the_list_one_works_through_stays_whatever_others_ask_for(
     client: httpx.AsyncClient,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -155,4 +156,19 @@ def test_quotes_are_marked_where_they_stand_and_may_overlap() -> None:
     ]
     assert "".join(part["text"] for part in parts) == text
     assert marked("plain", []) == [{"text": "plain", "claims": []}]
+    odd = marked("İSSO\u2003 ẞ is\n\nFREE\t", [(1, "sso ß is free"), (2, "ẞ IS")])
+    assert [(part["text"], part["claims"]) for part in odd] == [
+        ("İ", []),
+        ("SSO\u2003 ", [1]),
+        ("ẞ is", [1, 2]),
+        ("\n\nFREE", [1]),
+        ("\t", []),
+    ]
     assert marked("", [(1, " ")]) == []
+
+
+def test_no_text_makes_the_search_for_its_quotes_long() -> None:
+    text, quote = "a " * 10_000, "a " * 999 + "b"
+    began = time.process_time()
+    marked(text, [(number, quote) for number in range(100)])
+    assert time.process_time() - began < 5.0
