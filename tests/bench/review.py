@@ -2,9 +2,10 @@
 
 python -m tests.bench.review --requests 1000000 --weeks 13
 
-Cold is a page before anything was worked out, as when the agent has just started, or of a week that
-nobody looked at; what it opens with is then worked out once, and the lists of its segments. First and again are looks at a page after that. Beside each time
-stands how long processors worked for it: on a busy machine that says more.
+Cold is a page before anything was worked out, as when the agent has just started, or of a week
+that nobody looked at. What it opens with is then worked out once, and the lists of its segments.
+First and again are looks at a page after that. Beside each time stands how long processors worked
+for it: on a busy machine that says more.
 """
 
 from __future__ import annotations
