@@ -22,7 +22,12 @@ expect.set_options(timeout=20_000)
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    process = AgentProcess(tmp_path_factory.mktemp("agent"), {})
+    folder = tmp_path_factory.mktemp("agent")
+    golden = folder / "golden.yaml"
+    golden.write_text(
+        "- {id: old, question: 'Is SSO included in Pro?', gold_sources: [page-212]}\n"
+    )
+    process = AgentProcess(folder, {"review": {"golden_file": str(golden)}})
     process.data_dir.mkdir()
     week = a_week()
     claim = Claim(text="Dotted.", verdict="NOT_FOUND")
@@ -132,6 +137,21 @@ def test_whoever_labels_what_the_judge_no_longer_lists_is_told(opened: Opening) 
     page.locator("#t1-c1").get_by_role("button", name="supported").click()
     expect(page.locator("#alarm")).to_contain_text("The judge has listed other claims meanwhile")
     expect(page.locator("#t1-c1 [aria-pressed=true]")).to_have_count(0)
+
+
+def test_a_row_that_the_golden_set_has_already_is_told_with_the_cure(opened: Opening) -> None:
+    page = opened(f"/promote/{trace(2)}")
+    page.get_by_label("Reference answer").fill("2 dollars.")
+    page.get_by_label("Sources").fill("page-1140")
+    page.get_by_role("button", name="Accept").click()
+    expect(page.locator("#t2-answer .badge")).to_have_text("accepted")
+    page.goto("/")
+    page.get_by_role("button", name="Add to golden.yaml").click()
+    alarm = page.locator("#alarm")
+    expect(alarm).to_contain_text(
+        "0 added to the golden file, 1 not: it asks the same already in old."
+    )
+    expect(alarm).to_contain_text("Reject what is left accepted, or change its question.")
 
 
 def test_no_id_leads_a_browser_elsewhere(opened: Opening) -> None:

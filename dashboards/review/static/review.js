@@ -274,8 +274,11 @@ const exportAccepted = () => {
   return step(async () => {
     const found = await send("/api/export", { actor });
     await refresh();
-    const there = Object.keys(found.already_there).length;
-    tell(`${found.added.length} added to the golden file${there ? `, ${there} were there already` : ""}.`);
+    const added = `${found.added.length} added to the golden file`;
+    const same = Object.entries(found.already_there).filter(([id, other]) => id !== other);
+    if (!same.length) return tell(`${added}.`);
+    const others = same.map(([, other]) => other).join(", ");
+    alarm(`${added}, ${same.length} not: it asks the same already in ${others}. Reject what is left accepted, or change its question.`);
   });
 };
 
