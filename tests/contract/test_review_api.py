@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from dashboards.candidates import reviewed_row
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from dashboards.review.openapi import description
+from dashboards.review.render import render
+from dashboards.windows import last
 from sinks import golden_file
 from tests.fakes.reviewed import a_week, trace
 
@@ -357,6 +360,15 @@ async def test_blind_mode_tells_neither_how_bad_it_is_nor_what_others_said(
     assert "badness" not in (await client.get("/?blind=1", headers=ada)).text
     await client.post("/api/labels", json={**bo, "labeller": "Ada"})
     assert "half of it" in (await client.get(asked, headers=ada)).text
+
+
+async def test_a_report_that_is_saved_lets_no_text_run_either(reports: Reports) -> None:
+    text = render(await reports.review(last("7d", datetime.now(UTC)), limit=50), "html")
+    policy = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+    assert 0 < text.index(policy) < text.index("<style>")
+    assert "window.hit=1" in text
+    for tag in ("<script", "<img", "<svg", 'javascript:window.hit=1"'):
+        assert tag not in text
 
 
 async def test_no_answer_is_kept_read_as_another_kind_or_loaded_by_other_sites(
