@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -212,3 +213,22 @@ async def test_engaged_are_conversations_with_a_signal_that_somebody_sent(
     window = {"since": day, "until": day + 60 * MINUTE}
     rows = await store.rows("engagement", window)
     assert [tuple(row.values()) for row in rows] == [("a", 3, 2, 1), ("b", 2, 2, 1)]
+
+
+async def test_a_signal_that_is_corrected_to_another_request_engages_that_one_alone(
+    store: ClickHouseStore,
+) -> None:
+    day = AT - timedelta(days=40)
+    first, second = fresh(), fresh()
+    await store.write_requests(
+        [
+            stored(first, started_at=day, segment="a"),
+            stored(second, started_at=day, segment="b"),
+        ]
+    )
+    said = sent("copy", day, trace_id=first)
+    corrected = msgspec.structs.replace(said, trace_id=second, occurred_at=day + MINUTE)
+    await store.write_signals([said])
+    await store.write_signals([corrected])
+    rows = await store.rows("engagement", {"since": day, "until": day + 60 * MINUTE})
+    assert [(row["segment"], row["engaged"]) for row in rows] == [("a", 0), ("b", 1)]
