@@ -3,7 +3,7 @@
 The order of one batch, on which the guarantees rest:
 
     1  rows are built from the closed traces, merged with what the store knows of them
-    2  rows are durably written to the store
+    2  rows are durably written to the store, and the spans of what is no request yet
     3  judge tasks, and the conversations that have a new turn, are durably appended to the journal
     4  users' complaints that came before a row raise its decision, in a row and a task of its own
     5  the positions of the traces are released; the watermark below them is committed
@@ -18,50 +18,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from collector import otlp
 from collector.accounting import Accounting
 from collector.acks import Acks
 from collector.assembler import Assembler, Closed
+from collector.building import Builder, LocalScore
 from collector.config import Config
 from collector.errors import Overloaded, TransientDependencyError
-from collector.extract import extract
 from collector.inference import conversation_entries
 from collector.late_draws import (
     LateDraws,
-    first_task,
-    scorer_tasks,
     task_entry,
-    version_with,
 )
 from collector.model import (
-    MAX_SPAN_IDS,
     Decision,
-    JudgeTask,
-    NotARequest,
     RagRequest,
-    StoredRequest,
-    Trace,
 )
 from collector.pacer import Pacer
 from collector.ports import (
     Consumer,
     DeadLetters,
     Journal,
-    Known,
     Position,
     Store,
 )
 from collector.reading import Reader, Taken
-from collector.redaction import storable_request
 from collector.request_writer import RequestWriter
-from collector.sampling import OwnDraw, with_own_draws
-from collector.segments import Segmenter
-from collector.set_aside import SetAside, letter_of, log_fault
+from collector.sampling import OwnDraw
+from collector.set_aside import SetAside, letter_of
 from collector.signals import signal_entries
 from collector.telemetry import Metrics, RateLimitedLog
 from collector.timing import Clock, Patience
@@ -71,29 +58,6 @@ _POLL_SECONDS = 0.2
 _COMMIT_SECONDS = 0.5
 
 log = structlog.get_logger()
-
-
-class LocalScore(NamedTuple):
-    """What the free local scorer says: a score in [0, 1], or why there is none to measure."""
-
-    score: float | None
-    ineligible: str | None
-
-
-class _Built(NamedTuple):
-    row: StoredRequest
-    known: Known | None
-    tasks: list[JudgeTask]
-
-    @property
-    def is_news(self) -> bool:
-        """Whether the row says more than what is stored."""
-        return self.known is None or self.row.version > self.known.version
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether the row says less than what is stored."""
-        return self.known is not None and self.row.version < self.known.version
 
 
 class Processor:
@@ -117,9 +81,6 @@ class Processor:
         self._consumer = consumer
         self._journal = journal
         self._store = store
-        self._score = score
-        self._foreseen = foreseen
-        self._own_draws = own_draws
         self._set_aside = SetAside(dead_letters, metrics)
         self._writer = RequestWriter(store, self._set_aside)
         self._accounting = accounting
@@ -127,8 +88,10 @@ class Processor:
         self._config = config
         self._clock = clock
         self._assembler = Assembler(config.assembler)
-        self._segmenter = Segmenter(config.segments)
         self._pacer = Pacer(store, config.sampling, metrics, clock)
+        self._builder = Builder(
+            score, foreseen, own_draws, self._pacer, accounting, metrics, config, clock
+        )
         self._late_draws = LateDraws(store, journal, self._pacer, config, metrics, clock)
         self._complaints: list[tuple[str, Position]] = []
         self._acks = Acks()
@@ -255,13 +218,17 @@ class Processor:
 
     async def _store_batch(self, closed: Sequence[Closed], patiently: Patience) -> None:
         known = await patiently(self._store.known, [item.trace.trace_id for item in closed])
-        built, faulty = await asyncio.to_thread(self._build, closed, known)
+        unknown = [item.trace.trace_id for item in closed if item.trace.trace_id not in known]
+        fragments = await patiently(self._store.fragments, unknown)
+        outcome = await asyncio.to_thread(self._builder.build, closed, known, fragments)
         await self._set_aside(
-            [letter_of(trace.trace_id, otlp.encode_trace(trace)) for trace in faulty],
+            [letter_of(trace.trace_id, otlp.encode_trace(trace)) for trace in outcome.faulty],
             "internal",
             patiently,
         )
+        built = outcome.built
         told = {item.row.request.trace_id for item in built}
+        await patiently(self._store.keep_fragments, outcome.fragments)
         refused = await self._writer.write([item.row for item in built if item.is_news], patiently)
         built = [item for item in built if item.row.request.trace_id not in refused]
         # Again after a replay: between writing rows and appending these a process may have died.
@@ -274,7 +241,7 @@ class Processor:
             self._accounting.stored(
                 item.row,
                 first=item.known is None,
-                newly_eligible=_newly_eligible(item.row, item.known),
+                newly_eligible=item.newly_eligible,
                 scored_before=item.known.decision.scorer_probability if item.known else (),
             )
         # Signals may have come before their request: they could not find it, so it finds them.
@@ -294,86 +261,6 @@ class Processor:
             self._metrics.spans_dropped.inc(item.trace.spans_dropped)
             self._metrics.late_traces.inc(item.late)
 
-    def _build(
-        self, closed: Sequence[Closed], known: dict[str, Known]
-    ) -> tuple[list[_Built], list[Trace]]:
-        """Build the rows of traces; return also the traces that a fault of ours keeps from it."""
-        built: list[_Built] = []
-        faulty: list[Trace] = []
-        for item in closed:
-            trace = item.trace
-            stopping = trace.closed_by == "shutdown"
-            if stopping and self._config.store.content != "full":
-                continue  # without its spans, it could not be merged with those to come
-            try:
-                outcome = self._build_one(trace, known.get(trace.trace_id))
-            except Exception as err:
-                log_fault("trace_set_aside", err, trace_id=trace.trace_id)
-                faulty += [] if stopping else [trace]  # after the restart it is built again
-                continue
-            if not isinstance(outcome, NotARequest):
-                built.append(outcome)
-            elif not item.late and not stopping:
-                self._metrics.traces_ignored.labels(outcome.reason).inc()
-        return built, faulty
-
-    def _note_version(self, service: str | None, trace: Trace) -> None:
-        for span in trace.spans:
-            version = span.resource.get("service.version")
-            if isinstance(version, str) and span.resource.get("service.name") == service:
-                self._accounting.deployed(service, version, self._clock.now())
-                return
-
-    def _build_one(self, trace: Trace, known: Known | None) -> _Built | NotARequest:
-        if known is not None and known.telemetry:
-            trace = otlp.merge_traces(trace, otlp.decode_trace(known.telemetry))
-        else:
-            trace = otlp.merge_traces(trace, trace)
-        request = extract(trace, message_id_attribute=self._config.message_id_attribute)
-        if isinstance(request, NotARequest):
-            return request
-        if request.service in self._config.ignore_services:
-            return NotARequest(reason="ignored_service")
-        self._note_version(request.service, trace)
-        request = msgspec.structs.replace(request, segment=self._segmenter(request, trace))
-        local = self._score(request)
-        if known is not None:
-            decision = known.decision  # the first decision wins, whatever the config says by now
-        else:
-            decision = self._pacer.decide(
-                trace,
-                segment=request.segment,
-                local_score=local.score,
-                counted=local.ineligible is None,
-            )
-            decision = self._foreseen(decision, local.score)
-        content = self._config.store.content
-        version = otlp.version_of(trace)
-        if known is None or version_with(version, decision) > known.version:
-            fit = [d for d in self._own_draws if local.ineligible is None or not d.nested]
-            decision = with_own_draws(decision, request, fit)
-        row = StoredRequest(
-            request=storable_request(request, content),
-            version=version_with(version, decision),
-            decision=decision,
-            lexical_score=local.score,
-            ineligible=local.ineligible,
-            telemetry=otlp.encode_trace(trace) if content == "full" else b"",
-            span_ids=[span.span_id for span in trace.spans[:MAX_SPAN_IDS]],
-        )
-        if known is not None and row.version < known.version:
-            # What made the stored version is gone; less must not supersede more.
-            return _Built(row, known, [])
-        kept = request if content == "none" else row.request
-        task = first_task(
-            kept,
-            row,
-            version,
-            newly_eligible=_newly_eligible(row, known),
-        )
-        tasks = scorer_tasks(kept, row, version, known)
-        return _Built(row, known, tasks if task is None else [task, *tasks])
-
     async def _commit(self) -> None:
         async with self._lock:
             offsets = self._acks.committable()
@@ -390,7 +277,3 @@ class Processor:
         self._metrics.loop_timestamp.labels("finish").set(self._clock.now().timestamp())
         self._metrics.open_traces.set(len(self._assembler))
         self._metrics.open_bytes.set(self._assembler.open_bytes)
-
-
-def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:
-    return row.ineligible is None and (known is None or known.ineligible is not None)

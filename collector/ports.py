@@ -148,6 +148,14 @@ class Known(NamedTuple):
     ineligible: str | None = None
 
 
+class Fragment(NamedTuple):
+    """Part of a trace that tells of no request yet: an encoded `Trace`, and how much it says."""
+
+    trace_id: str
+    version: int
+    telemetry: bytes
+
+
 class Store(Protocol):
     """The analytical store: requests, judgements and signals, idempotent by key.
 
@@ -161,6 +169,14 @@ class Store(Protocol):
 
     async def requests(self, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
         """Return the newest version of the given traces in full, `telemetry` left empty."""
+        ...
+
+    async def fragments(self, trace_ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the `telemetry` of the fullest fragment of those of the traces that have any."""
+        ...
+
+    async def keep_fragments(self, fragments: Sequence[Fragment]) -> None:
+        """Durably keep fragments for as long as raw spans are kept."""
         ...
 
     async def write_requests(self, rows: Sequence[StoredRequest]) -> None:

@@ -24,11 +24,12 @@ from collector.errors import PermanentDependencyError
 from collector.labels import Label
 from collector.model import Calibration, Judgement, Signal, StoredRequest
 from collector.model_evaluation import EvalRecord
-from collector.ports import Known
+from collector.ports import Fragment, Known
 from collector.redaction import Content, storable_judgement, storable_signal
 from collector.telemetry import Metrics
 from sinks import candidates as candidate_rows
 from sinks import evaluation, lookups, signal_lookups, states
+from sinks import fragments as fragment_rows
 from sinks import labels as label_rows
 from sinks import rows as r
 from sinks.connection import (
@@ -63,6 +64,7 @@ class _Table(NamedTuple, Generic[_T]):
 
 _REQUESTS = _Table("requests", r.REQUEST_COLUMNS, r.request_row)
 _TELEMETRY = _Table("telemetry", r.TELEMETRY_COLUMNS, r.telemetry_row)
+_FRAGMENTS = _Table("fragments", fragment_rows.COLUMNS, fragment_rows.row)
 _JUDGEMENTS = _Table("judgements", r.JUDGEMENT_COLUMNS, r.judgement_row)
 _SIGNALS = _Table("signals", r.SIGNAL_COLUMNS, r.signal_row)
 
@@ -121,6 +123,14 @@ class ClickHouseStore:
     async def known(self, trace_ids: Sequence[str]) -> dict[str, Known]:
         """See `Store.known`."""
         return await self._read(partial(lookups.known, trace_ids=trace_ids))
+
+    async def fragments(self, trace_ids: Sequence[str]) -> dict[str, bytes]:
+        """See `Store.fragments`."""
+        return await self._read(partial(fragment_rows.fullest, trace_ids=trace_ids))
+
+    async def keep_fragments(self, fragments: Sequence[Fragment]) -> None:
+        """See `Store.keep_fragments`."""
+        await self._write(partial(self._insert_fragments, fragments=fragments))
 
     async def requests(self, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
         """See `Store.requests`."""
@@ -256,6 +266,11 @@ class ClickHouseStore:
             )
             self._insert(client, _REQUESTS, batch_id, batch)
 
+    def _insert_fragments(self, client: Client, fragments: Sequence[Fragment]) -> None:
+        items = [(datetime.now(UTC), fragment) for fragment in fragments]
+        for batch_id, batch in r.batches(items, fragment_rows.size, _MAX_ROWS, _MAX_BYTES):
+            self._insert(client, _FRAGMENTS, batch_id, batch)
+
     def _insert_judgements(
         self, client: Client, rows: Sequence[Judgement], started_at: dict[str, datetime]
     ) -> None:
@@ -300,18 +315,19 @@ def _prepare(client: Client, config: StoreConfig, *, embedded: bool) -> None:
 
 
 def _keep_telemetry(client: Client, hours: int) -> None:
-    """Let raw spans expire after `hours`, if the table says otherwise so far."""
+    """Let raw spans expire after `hours`, where a table says otherwise so far."""
     expression = f"toDateTime(stored_at) + toIntervalHour({hours:d})"
     with translated("setting store.late_spans_hours"):
-        table = client.query(
-            "SELECT create_table_query FROM system.tables "
-            "WHERE database = currentDatabase() AND name = 'telemetry'"
+        tables = client.query(
+            "SELECT name, create_table_query FROM system.tables "
+            "WHERE database = currentDatabase() AND name IN ('telemetry', 'fragments')"
         )
-        if f"TTL {expression} " not in table.result_rows[0][0]:
-            client.command(
-                f"ALTER TABLE telemetry MODIFY TTL {expression}",
-                settings={"materialize_ttl_after_modify": 0},
-            )
+        for name, created in tables.result_rows:
+            if f"TTL {expression} " not in created:
+                client.command(
+                    f"ALTER TABLE {name} MODIFY TTL {expression}",
+                    settings={"materialize_ttl_after_modify": 0},
+                )
 
 
 def _rows(client: Client, name: str, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

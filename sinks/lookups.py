@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -64,35 +64,35 @@ class _Version(NamedTuple):
 def known(client: Client, trace_ids: Sequence[str]) -> dict[str, Known]:
     """See `collector.ports.Store.known`."""
     found: dict[str, Known] = {}
-    for ids in _id_lots(trace_ids):
+    for ids in id_lots(trace_ids):
         versions = _versions(client, ids)
         bodies = _bodies(client, versions)
         for row in _newest(client, versions, _KNOWN_COLUMNS):
             body = bodies.get((row["trace_id"], row["version"]), b"")
             known_row = Known(row["version"], r.decision(row), body, row["ineligible"])
             found[row["trace_id"]] = known_row
-    return _as_asked(trace_ids, found)
+    return as_asked(trace_ids, found)
 
 
 def requests(client: Client, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
     """See `collector.ports.Store.requests`."""
     found: dict[str, StoredRequest] = {}
-    for ids in _id_lots(trace_ids):
+    for ids in id_lots(trace_ids):
         for row in _newest(client, _versions(client, ids), r.REQUEST_COLUMNS):
             found[row["trace_id"]] = r.stored_request(row)
-    return _as_asked(trace_ids, found)
+    return as_asked(trace_ids, found)
 
 
 def judged_versions(client: Client, trace_ids: Sequence[str], fingerprint: str) -> dict[str, int]:
     """See `collector.ports.Store.judged_versions`."""
     found: dict[str, int] = {}
-    for ids in _id_lots(trace_ids):
+    for ids in id_lots(trace_ids):
         with translated("looking up judgements"):
             result = client.query(
                 _JUDGED, parameters={"ids": ids, "fingerprint": r.text(fingerprint)}
             )
         found |= {row[0]: row[1] for row in result.result_rows}
-    return _as_asked(trace_ids, found)
+    return as_asked(trace_ids, found)
 
 
 def judgement_of(client: Client, content_hash: str, fingerprint: str) -> Judgement | None:
@@ -108,7 +108,7 @@ def judgement_of(client: Client, content_hash: str, fingerprint: str) -> Judgeme
 def filing_times(client: Client, trace_ids: Sequence[str]) -> dict[str, datetime]:
     """Return the time each of the traces that are stored was first filed under."""
     filed: dict[str, datetime] = {}
-    for ids in _id_lots(trace_ids):
+    for ids in id_lots(trace_ids):
         for version in _versions(client, ids):
             earlier = filed.get(version.trace_id, version.filed_at)
             filed[version.trace_id] = min(version.filed_at, earlier)
@@ -144,7 +144,8 @@ def _with_columns(sql: str, columns: Sequence[str]) -> str:
 def _bodies(client: Client, versions: Sequence[_Version]) -> dict[tuple[str, int], bytes]:
     """Return the raw spans of the versions, by trace id and version, as far as they are kept."""
     bodies: dict[tuple[str, int], bytes] = {}
-    for lot in _byte_lots([version for version in versions if version.telemetry_bytes]):
+    kept = sorted((v for v in versions if v.telemetry_bytes), key=lambda v: v.filed_at)
+    for lot in byte_lots(kept, lambda version: version.telemetry_bytes):
         with translated("reading telemetry"):
             result = client.query(
                 _TELEMETRY, parameters=_places(lot), column_formats={"body": "bytes"}
@@ -161,27 +162,28 @@ def _places(versions: Sequence[_Version]) -> dict[str, Any]:
     }
 
 
-def _as_asked(trace_ids: Sequence[str], found: Mapping[str, _T]) -> dict[str, _T]:
+def as_asked(trace_ids: Sequence[str], found: Mapping[str, _T]) -> dict[str, _T]:
     """Key what was found by the ids as given: the stored ones are cleaned."""
     return {
         trace_id: found[stored] for trace_id in trace_ids if (stored := r.text(trace_id)) in found
     }
 
 
-def _id_lots(trace_ids: Sequence[str]) -> Iterator[list[str]]:
+def id_lots(trace_ids: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the ids as stored, each once, few enough for one query."""
     ids = [r.text(trace_id) for trace_id in dict.fromkeys(trace_ids)]
     for start in range(0, len(ids), _IDS_PER_QUERY):
         yield ids[start : start + _IDS_PER_QUERY]
 
 
-def _byte_lots(versions: Iterable[_Version]) -> list[list[_Version]]:
-    """Split versions by the raw spans they carry, so that one read fits into memory."""
-    lots: list[list[_Version]] = []
+def byte_lots(items: Iterable[_T], size: Callable[[_T], int]) -> list[list[_T]]:
+    """Split what is to be read by its size in bytes, so that one read fits into memory."""
+    lots: list[list[_T]] = []
     held = 0
-    for version in sorted(versions, key=lambda version: version.filed_at):
+    for item in items:
         if not lots or held >= _BYTES_PER_QUERY:
             lots.append([])
             held = 0
-        lots[-1].append(version)
-        held += version.telemetry_bytes
+        lots[-1].append(item)
+        held += size(item)
     return lots

@@ -33,10 +33,11 @@ from collector.agent.parts import Parts
 from collector.agent.periodic import gauges
 from collector.agent.reporter import add_reporter
 from collector.agent.roles import ALL, Roles, check_roles
+from collector.building import LocalScore
 from collector.config import Resolved
 from collector.inference import SignalInference
 from collector.judges import own_draws
-from collector.pipeline import LocalScore, Processor
+from collector.pipeline import Processor
 from collector.ports import CONVERSATIONS, JUDGE, SIGNALS, TELEMETRY
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.receivers.otlp_http import build_app

@@ -30,7 +30,7 @@ from collector.model import (
     StoredRequest,
     Usage,
 )
-from collector.ports import Store
+from collector.ports import Fragment, Store
 from collector.telemetry import Metrics
 from sinks.clickhouse import ClickHouseStore
 from sinks.connection import connect
@@ -378,6 +378,7 @@ def test_tables_are_synced_to_disk(client: Client) -> None:
     assert {row[0] for row in tables.result_rows} == {
         "requests",
         "telemetry",
+        "fragments",
         "judgements",
         "signals",
         "labels",
@@ -422,6 +423,28 @@ async def test_raw_spans_expire_after_the_configured_hours_and_the_request_stays
     client.command("OPTIMIZE TABLE telemetry FINAL")
     known = (await clickhouse.known([trace_id]))[trace_id]
     assert (known.version, known.telemetry) == (1, b"")
+
+
+async def test_the_fullest_fragment_of_a_trace_is_found(store: Store) -> None:
+    first, other = fresh(), fresh()
+    spans = b"\x00\xff\xfe raw, not text"
+    await store.keep_fragments([Fragment(first, 4, spans), Fragment(other, 2, b"")])
+    await store.keep_fragments([Fragment(first, 2, b"less")])
+    await store.keep_fragments([])
+    assert await store.fragments([first, fresh(), other]) == {first: spans, other: b""}
+    assert await store.fragments([]) == {}
+
+
+async def test_fragments_expire_with_the_raw_spans(
+    clickhouse: ClickHouseStore, client: Client
+) -> None:
+    trace_id = fresh()
+    client.command(
+        "INSERT INTO fragments (trace_id, version, stored_at, body) "
+        f"VALUES ('{trace_id}', 1, now64(3, 'UTC') - INTERVAL 49 HOUR, 'spans')"
+    )
+    client.command("OPTIMIZE TABLE fragments FINAL")
+    assert await clickhouse.fragments([trace_id]) == {}
 
 
 async def test_writes_are_counted_by_table(clickhouse: ClickHouseStore, metrics: Metrics) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from collector.accounting import Accounting
+from collector.building import LocalScore
 from collector.config import Config
 from collector.model import Claim, Judgement, RagRequest, Signal, Span, Verdict
-from collector.pipeline import LocalScore, Processor
+from collector.pipeline import Processor
 from collector.ports import JUDGE, SIGNALS, TELEMETRY, Entry, Record, Store
 from collector.quality import QualityCounters
 from collector.signal_writer import SignalWriter

@@ -14,7 +14,7 @@ from collector.errors import DependencyError
 from collector.labels import Label
 from collector.model import Calibration, Decision, Judgement, RagRequest, Signal, StoredRequest
 from collector.model_evaluation import EvalRecord
-from collector.ports import Known
+from collector.ports import Fragment, Known
 from collector.signals import complained_about, is_complaint
 
 AT = datetime(2026, 11, 4, 12, 0, tzinfo=UTC)
@@ -59,6 +59,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.by_trace: dict[str, StoredRequest] = {}
+        self.kept: dict[str, Fragment] = {}
         self.judgements: dict[tuple[str, str, str], Judgement] = {}
         self.signals: dict[str, Signal] = {}
         self.calibrations: list[Calibration] = []
@@ -85,6 +86,16 @@ class MemoryStore:
             for trace_id, row in found
             if row is not None
         }
+
+    async def fragments(self, trace_ids: Sequence[str]) -> dict[str, bytes]:
+        """See `Store.fragments`."""
+        return {i: self.kept[i].telemetry for i in trace_ids if i in self.kept}
+
+    async def keep_fragments(self, fragments: Sequence[Fragment]) -> None:
+        """See `Store.keep_fragments`."""
+        for fragment in fragments:
+            before = self.kept.get(fragment.trace_id, fragment)
+            self.kept[fragment.trace_id] = max(before, fragment, key=lambda one: one.version)
 
     async def requests(self, trace_ids: Sequence[str]) -> dict[str, StoredRequest]:
         """See `Store.requests`."""

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-import collector.pipeline
+import collector.building
 from collector import otlp
 from collector.config import Config
 from collector.errors import TransientDependencyError
@@ -49,7 +49,7 @@ async def test_a_trace_that_cannot_be_built_is_set_aside_and_its_neighbours_are_
             raise ZeroDivisionError(WORD)
         return extract(trace, **kwargs)
 
-    monkeypatch.setattr(collector.pipeline, "extract", failing)
+    monkeypatch.setattr(collector.building, "extract", failing)
     with structlog.testing.capture_logs() as logs:
         async with line.running():
             await line.journal.append(

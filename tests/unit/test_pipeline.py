@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.accounting import Accounting
+from collector.building import LocalScore
 from collector.config import Config
 from collector.errors import PermanentDependencyError, TransientDependencyError
 from collector.model import JudgeTask, RagRequest
-from collector.pipeline import LocalScore, Processor
+from collector.pipeline import Processor
 from collector.ports import JUDGE, TELEMETRY, Entry, Record
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
@@ -22,6 +25,7 @@ from tests.bench.load import DATA, bodies, spans_of
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.store import MemoryStore
 
+RECORDED = ("openinference-langchain", "openinference-llamaindex", "openllmetry-langchain")
 CONFIG = {"assembler": {"quiet_seconds": 0.05, "rootless_seconds": 0.2}}
 
 
@@ -98,8 +102,8 @@ async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
     await asyncio.wait_for(wait(), seconds)
 
 
-def one_trace() -> ExportTraceServiceRequest:
-    return ExportTraceServiceRequest.FromString((DATA / "openinference-langchain.pb").read_bytes())
+def one_trace(recorded: str = "openinference-langchain") -> ExportTraceServiceRequest:
+    return ExportTraceServiceRequest.FromString((DATA / f"{recorded}.pb").read_bytes())
 
 
 def split(request: ExportTraceServiceRequest, *, roots: bool) -> bytes:
@@ -227,6 +231,60 @@ async def test_late_spans_after_a_restart_are_merged_with_what_is_stored(metrics
     assert len(row.request.documents) == 3
     assert rig.count("requests_total") == 1
     assert rig.count("accounting_difference") == 0
+
+
+def alone(request: ExportTraceServiceRequest) -> list[bytes]:
+    """Return each span of a request in a body of its own."""
+    bodies = []
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                body = ExportTraceServiceRequest()
+                part = body.resource_spans.add(resource=resource.resource)
+                part.scope_spans.add(scope=scope.scope, spans=[span])
+                bodies.append(body.SerializeToString())
+    return bodies
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+async def test_spans_come_one_by_one_the_search_first_each_to_a_process_that_knows_nothing(
+    metrics: Metrics, recorded: str
+) -> None:
+    rig = Rig(metrics)
+    whole = one_trace(recorded)
+    parts = alone(whole)
+    random.Random(1).shuffle(parts)
+    parts.sort(key=lambda body: b"RETRIEVER" not in body and b"vector_db" not in body)
+    for body in parts:
+        before = rig.journal.log.positions.get((TELEMETRY, "g"), 0)
+        async with rig.running():
+            await rig.send(body)
+            await until(lambda before=before: rig.committed() > before)  # type: ignore[misc]
+    (row,) = rig.store.by_trace.values()
+    assert len(row.span_ids) == len(parts)
+    at_once = Rig(metrics)
+    async with at_once.running():
+        await at_once.send(whole.SerializeToString())
+        await until(lambda: bool(at_once.store.by_trace))
+    assert row.request == next(iter(at_once.store.by_trace.values())).request
+
+
+async def test_of_a_whole_trace_about_something_else_nothing_is_kept(metrics: Metrics) -> None:
+    rig = Rig(metrics)
+    body = ExportTraceServiceRequest()
+    spans = body.resource_spans.add().scope_spans.add().spans
+    spans.add(trace_id=b"t" * 16, span_id=b"r" * 8, name="GET /", end_time_unix_nano=2)
+    spans.add(
+        trace_id=b"t" * 16,
+        span_id=b"c" * 8,
+        parent_span_id=b"r" * 8,
+        name="SELECT",
+        end_time_unix_nano=2,
+    )
+    async with rig.running():
+        await rig.send(body.SerializeToString())
+        await until(lambda: rig.count("traces_ignored_total", reason="no_genai") == 1)
+    assert (rig.store.by_trace, rig.store.kept) == ({}, {})
 
 
 async def test_unreadable_records_are_set_aside_and_the_stream_goes_on(metrics: Metrics) -> None:
