@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -181,7 +182,7 @@ def measure_standstill(folder: Path) -> list[tuple[str, float]]:
         fleet.wait_until_stored()
         return [
             (name, max(pulse.waits(since, until)))
-            for (name, _), since, until in zip(happenings, times, times[1:], strict=True)
+            for (name, _), (since, until) in zip(happenings, pairwise(times), strict=True)
         ]
 
 
