@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +35,7 @@ APART = 500
 SPANS_A_PULSE = 60
 PULSE_SECONDS = 0.5
 USUAL_SECONDS = 15.0
+APART_SECONDS = 5.0
 FIRST_STORED = """
 SELECT trace_id, toUnixTimestamp64Milli(min(stored_at)) / 1000 FROM requests GROUP BY trace_id
 """
@@ -169,20 +169,21 @@ def measure_standstill(folder: Path) -> list[tuple[str, float]]:
                 broker.kill()
                 broker.start()
 
-            happenings.append(("the broker is killed and restarted", restart))
+            happenings.append(("the broker is killed and started again", restart))
         pulse = Pulse(fleet)
-        times = []
+        windows = []
         with pulse.beating():
             time.sleep(USUAL_SECONDS)
             for _, happen in happenings:
-                times.append(time.time())
+                began = time.time()
                 happen()
                 time.sleep(USUAL_SECONDS)
-        times.append(time.time())
+                windows.append((began, time.time()))
+                time.sleep(APART_SECONDS)  # what is sent now waits for what happens next
         fleet.wait_until_stored()
         return [
-            (name, max(pulse.waits(since, until)))
-            for (name, _), (since, until) in zip(happenings, pairwise(times), strict=True)
+            (name, max(pulse.waits(*window)))
+            for (name, _), window in zip(happenings, windows, strict=True)
         ]
 
 
