@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,9 @@ def test_roles_apart_judge_each_request_once_and_another_reporter_takes_over(
             (tmp_path / name).mkdir()
             # A receiver asks for no store.
             own = config | nowhere if role == "receiver" else config
-            agents[name] = stack.enter_context(AgentProcess(tmp_path / name, own, roles=role))
+            agents[name] = AgentProcess(tmp_path / name, own, roles=role)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(stack.enter_context, agents.values()))
         for name, agent in agents.items():
             assert agent.urls.keys() - {"id", "token"} == LISTENS.get(name, {"metrics"})
             for path in ("healthz", "readyz"):
