@@ -57,18 +57,15 @@ class WindowSums(NamedTuple):
         return published(_added(self.sums), _clusters(groups))
 
 
-def segment_rows(
-    accounting: Iterable[Row], found: WindowSums, trust: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def segment_rows(found: WindowSums, trust: Mapping[str, str]) -> list[dict[str, Any]]:
     """Join accounting and estimate into one row per segment, worst estimate first.
 
     Args:
-        accounting: rows of the query `accounting`.
-        found: of the same window.
+        found: of one window; its `sums` carry the accounting.
         trust: the judge's trust word and its reason.
     """
     counts: dict[str, list[Row]] = {}
-    for row in accounting:
+    for row in found.sums:
         counts.setdefault(row["segment"], []).append(row)
     rows = [
         {"segment": name, **_row(counts[name], found.of_segment(name), trust)}
@@ -77,14 +74,12 @@ def segment_rows(
     return sorted(rows, key=lambda r: (r["estimate"] is None, r["estimate"] or 0.0))
 
 
-def total_row(
-    accounting: Iterable[Row], found: WindowSums, trust: Mapping[str, str]
-) -> dict[str, Any]:
+def total_row(found: WindowSums, trust: Mapping[str, str]) -> dict[str, Any]:
     """Return the same over all segments."""
-    return _row(list(accounting), found.of_all(), trust)
+    return _row(found.sums, found.of_all(), trust)
 
 
-def _row(accounting: list[Row], found: Published, trust: Mapping[str, str]) -> dict[str, Any]:
+def _row(accounting: Sequence[Row], found: Published, trust: Mapping[str, str]) -> dict[str, Any]:
     counted: dict[str, Any] = {key: sum(int(row[key]) for row in accounting) for key in _COUNTS}
     counted["failed"] = _add_maps(row["failed"] for row in accounting)
     counted["ineligible"] = _add_maps(row["ineligible"] for row in accounting)

@@ -56,7 +56,7 @@ class Levels(NamedTuple):
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return one row over all, and one per segment; "" stands for all segments."""
         found = self.found.only(segment)
-        return total_row(found.sums, found, trust), segment_rows(found.sums, found, trust)
+        return total_row(found, trust), segment_rows(found, trust)
 
 
 class Measured(NamedTuple):

@@ -154,4 +154,4 @@ def test_the_readme_names_every_field_of_an_estimate() -> None:
         for row in table.splitlines()
         for name in re.findall(r"`(\w+)`", row[: row.find("|", 1)])
     }
-    assert named == total_row([], WindowSums([], []), {"trust": "uncalibrated"}).keys()
+    assert named == total_row(WindowSums([], []), {"trust": "uncalibrated"}).keys()
