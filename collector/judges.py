@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from collector.config import Config, OpenAIConfig, Resolved, ScorerName
 from collector.model import FAITHFULNESS, SECOND
-from collector.ports import Judge, Store
+from collector.ports import Judge, Ledger, Store
 from collector.sampling import OwnDraw
 from collector.telemetry import Metrics
 from collector.timing import Clock, SystemClock
@@ -20,6 +20,8 @@ from scorers.judge.cache import CachedJudge
 from scorers.lexical import LexicalJudge
 from sinks import golden_file
 from sinks.batch_calls import SqliteBatchCalls
+from sinks.connection import is_embedded
+from sinks.shared_ledger import SharedLedger
 from sinks.spend_ledger import SpendLedger
 
 
@@ -47,7 +49,11 @@ async def open_budget(
     openai = config.judge.openai
     if not config.judge.asks_a_model:
         return Budget(None, None, metrics, clock)
-    ledger = await SpendLedger.open(openai.spend_file or config.data_dir / "spend.sqlite")
+    ledger: Ledger
+    if openai.spend_file is None and not is_embedded(config.store_url):
+        ledger = await SharedLedger.open(config.store_url, config.store.cluster)
+    else:
+        ledger = await SpendLedger.open(openai.spend_file or config.data_dir / "spend.sqlite")
     stack.push_async_callback(ledger.close)
     return Budget(ledger, openai.daily_budget_usd, metrics, clock)
 
@@ -60,15 +66,19 @@ async def running_judges(
     metrics: Metrics,
     clock: Clock,
     stack: AsyncExitStack,
+    share: Callable[[], float],
 ) -> Judges:
-    """Build the judges of a running agent: what is stored already is not asked again."""
+    """Build the judges of a running agent: what is stored already is not asked again.
+
+    `share` is as in `build_judges`.
+    """
     config, calls = resolved.config, None
     if config.judge.openai.batch and config.judge.asks_a_model:
         calls = await asyncio.to_thread(SqliteBatchCalls, config.data_dir / "batches.sqlite")
         stack.push_async_callback(calls.close)
     cached = partial(CachedJudge, store=store, metrics=metrics)
     judges = await asyncio.to_thread(
-        build_judges, resolved, metrics, budget, clock, calls, golds, cached
+        build_judges, resolved, metrics, budget, clock, calls, golds, cached, share
     )
     stack.push_async_callback(judges.close)
     return judges
@@ -82,6 +92,7 @@ def build_judges(
     batches: SqliteBatchCalls | None = None,
     golds: Golds = NO_GOLDS,
     wrapped: Callable[[Judge], Judge] = lambda judge: judge,
+    share: Callable[[], float] = lambda: 1.0,
 ) -> Judges:
     """Build the judges that the configuration names.
 
@@ -93,6 +104,7 @@ def build_judges(
         batches: the record of calls by the Batch API, None where they are made singly.
         golds: the golden questions.
         wrapped: is put around each judge that asks a model.
+        share: part of the limits a minute that is this process's, now.
     """
     config, clock = resolved.config.judge, clock or SystemClock()
     budget = budget or Budget(None, None, metrics, clock)
@@ -125,7 +137,7 @@ def build_judges(
     shared = (
         batch_pool(openai, keys, batches, budget, metrics, clock)
         if batches
-        else Pool(openai, keys, budget, metrics, clock, config.concurrency)
+        else Pool(openai, keys, budget, metrics, clock, config.concurrency, share)
     )
     judge = LexicalJudge() if config.engine == "lexical" else asks(FAITHFULNESS, openai)
     scorers: dict[str, Judge] = {}
@@ -136,7 +148,7 @@ def build_judges(
             asked = asks(name, openai)
             scorers[name] = ReferenceJudge(asked, golds) if name == "correctness" else asked
     if (second := config.second_openai) is not None:
-        own = Pool(second, keys, budget, metrics, clock, config.concurrency)
+        own = Pool(second, keys, budget, metrics, clock, config.concurrency, share)
         scorers[SECOND] = asks(SECOND, second, own)
     return Judges(judge, scorers)
 

@@ -68,6 +68,11 @@ class Consumer(Protocol):
     partitions move when members come, go or fall silent.
     """
 
+    @property
+    def share(self) -> float:
+        """Part of the topic's partitions that is this member's now, one partition at least."""
+        ...
+
     def before_letting_go(self, finish: LetGo) -> None:
         """Have `finish` called before partitions move to another member, and wait for it.
 

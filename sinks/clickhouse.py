@@ -33,14 +33,12 @@ from sinks import fragments as fragment_rows
 from sinks import labels as label_rows
 from sinks import rows as r
 from sinks.connection import (
-    READER_SETTINGS,
-    REPLICATED_READER_SETTINGS,
-    REPLICATED_WRITER_SETTINGS,
-    WRITER_SETTINGS,
     connect,
     is_embedded,
     measured,
+    reader_settings,
     translated,
+    writer_settings,
 )
 from sinks.migrate import migrate
 from sinks.named_queries import bind, packaged_queries
@@ -108,11 +106,10 @@ class ClickHouseStore:
 
     @classmethod
     def _open(cls, url: str, config: StoreConfig, metrics: Metrics) -> ClickHouseStore:
-        is_single = config.cluster is None
-        clients = [connect(url, WRITER_SETTINGS if is_single else REPLICATED_WRITER_SETTINGS)]
+        clients = [connect(url, writer_settings(config.cluster))]
         try:
             _prepare(clients[0], config, embedded=is_embedded(url))
-            settings = READER_SETTINGS if is_single else REPLICATED_READER_SETTINGS
+            settings = reader_settings(config.cluster)
             clients += [connect(url, settings) for _ in range(_READERS)]
         except BaseException:
             for client in clients:

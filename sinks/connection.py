@@ -51,7 +51,7 @@ _ORDERED_READS = {
     "select_sequential_consistency": 1,
 }
 
-REPLICATED_READER_SETTINGS = {**READER_SETTINGS, **_ORDERED_READS}
+_REPLICATED_READER_SETTINGS = {**READER_SETTINGS, **_ORDERED_READS}
 
 REPLICATED_WRITER_SETTINGS = {
     **WRITER_SETTINGS,
@@ -152,6 +152,16 @@ _CURES = {
 _HTTP_STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
 _PASSING_STATUSES = frozenset({408, 425, 429})
 """Of the statuses below 500, those after which the same call may succeed."""
+
+
+def reader_settings(cluster: str | None) -> dict[str, Any]:
+    """Return the settings of those who read, from a server alone or from any of a cluster."""
+    return READER_SETTINGS if cluster is None else _REPLICATED_READER_SETTINGS
+
+
+def writer_settings(cluster: str | None) -> dict[str, Any]:
+    """Return the settings of those who write, to a server alone or to all of a cluster."""
+    return WRITER_SETTINGS if cluster is None else REPLICATED_WRITER_SETTINGS
 
 
 def is_embedded(url: str) -> bool:

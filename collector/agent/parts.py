@@ -17,7 +17,7 @@ from collector.agent.roles import Role, Roles
 from collector.agent.supervisor import Run, Supervisor
 from collector.config import Resolved
 from collector.judges import Judges, build_judges, golds_of, open_budget, running_judges
-from collector.ports import Consumer, DeadLetters, Journal
+from collector.ports import JUDGE, Consumer, DeadLetters, Journal
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
 from dashboards.reports import SCORER, Reports
@@ -131,13 +131,23 @@ class Parts:
         if "judge" in self.roles:
             self.budget = await open_budget(self.config, self.metrics, self.clock, self.stack)
             return await running_judges(
-                self.resolved, golds, store, self.budget, self.metrics, self.clock, self.stack
+                self.resolved,
+                golds,
+                store,
+                self.budget,
+                self.metrics,
+                self.clock,
+                self.stack,
+                self._share_of_judging,
             )
         # With metrics of their own: that these endpoints are up says nothing.
         unseen = Metrics(CollectorRegistry())
         judges = await asyncio.to_thread(build_judges, self.resolved, unseen, golds=golds)
         self.stack.push_async_callback(judges.close)
         return judges
+
+    def _share_of_judging(self) -> float:
+        return self.consumers[JUDGE].share if JUDGE in self.consumers else 1.0
 
     async def _go_on_counting(self, accounting: Accounting, reports: Reports) -> None:
         """Take over what the last process counted and no scrape has seen; hand it on at the end."""

@@ -73,13 +73,13 @@ class OpenAIConfig(Section):
     daily_budget_usd: float | None = Field(
         None,
         gt=0,
-        description="US dollars spent in a UTC day by all that share spend_file; then judgements "
-        "wait for the next day",
+        description="US dollars spent in a UTC day by all that share the record of spend; then "
+        "judgements wait for the next day",
     )
     spend_file: Path | None = Field(
         None,
-        description="file that counts the money, on a local disk; agents of one machine that name "
-        "the same file share the budget; default: data_dir/spend.sqlite",
+        description="file that records the spend, on a local disk, for agents of one machine that "
+        "name the same; default: the ClickHouse server of store.url, else data_dir/spend.sqlite",
     )
 
     @field_validator("spend_file")

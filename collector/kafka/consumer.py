@@ -78,6 +78,7 @@ class KafkaConsumer:
         self._former: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._owned: frozenset[int] = frozenset()
+        self._partitions = 0
         self._gain = asyncio.Event()
 
     @classmethod
@@ -120,6 +121,12 @@ class KafkaConsumer:
     def before_letting_go(self, finish: LetGo) -> None:
         """See `collector.ports.Consumer.before_letting_go`."""
         self._let_go = finish
+
+    @property
+    def share(self) -> float:
+        """See `collector.ports.Consumer.share`."""
+        owned = max(1, len(self._owned))
+        return owned / max(owned, self._partitions)
 
     @property
     def owned(self) -> frozenset[int]:
@@ -357,6 +364,8 @@ class KafkaConsumer:
     def _turn(self) -> None:
         """Poll once, and pause or resume by how full the buffer is."""
         found = self._client.poll(timeout_ms=_POLL_MS, max_records=_BUFFER_RECORDS // 2)
+        if not self._partitions:
+            self._partitions = len(self._client.partitions_for_topic(self.topic))
         records = [self._read(message) for messages in found.values() for message in messages]
         if records:
             self.on_loop(self._received, records)

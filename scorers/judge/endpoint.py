@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -47,6 +47,7 @@ class Endpoint:
         price: what its model costs, None where unknown.
         most_at_once: calls under way at most.
         clock: the time.
+        share: part of the limits a minute that is ours, now.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Endpoint:
         price: PriceConfig | None,
         most_at_once: int,
         clock: Clock,
+        share: Callable[[], float] = lambda: 1.0,
     ) -> None:
         # Its debug log holds whole requests, and OPENAI_LOG in the environment turns it on.
         logging.getLogger("openai").setLevel(logging.WARNING)
@@ -64,8 +66,8 @@ class Endpoint:
         self.weight = config.weight
         self.price = price
         self.at_once = AdaptiveLimit(most_at_once)
-        self.calls = Pace(config.requests_per_minute, clock)
-        self.tokens = Pace(config.tokens_per_minute, clock)
+        self.calls = Pace(config.requests_per_minute, clock, share)
+        self.tokens = Pace(config.tokens_per_minute, clock, share)
         self.breaker = Breaker(clock)
         self._model = config.model
         self._clock = clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from collector.timing import Clock
@@ -81,11 +81,15 @@ class Pace:
     Args:
         per_minute: what may be sent in a minute, in calls or tokens; None: no limit.
         clock: the time.
+        share: part of it that is ours, above 0, now; others have the rest.
     """
 
-    def __init__(self, per_minute: int | None, clock: Clock) -> None:
+    def __init__(
+        self, per_minute: int | None, clock: Clock, share: Callable[[], float] = lambda: 1.0
+    ) -> None:
         self._seconds_each = 60 / (per_minute * _PACE_MARGIN) if per_minute else 0.0
         self._clock = clock
+        self._share = share
         self._free_at = 0.0
         self._turn = asyncio.Lock()
 
@@ -99,11 +103,11 @@ class Pace:
             if start > now:
                 await asyncio.sleep(start - now)
             self._free_at = max(start, self._clock.monotonic() - _CATCH_UP_SECONDS)
-            self._free_at += amount * self._seconds_each
+            self._free_at += amount * self._seconds_each / self._share()
 
     def give_back(self, amount: float) -> None:
         """Return what was taken and not used; a negative amount was used on top."""
-        self._free_at -= amount * self._seconds_each
+        self._free_at -= amount * self._seconds_each / self._share()
 
 
 class Breaker:

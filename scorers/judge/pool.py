@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import SecretStr
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
@@ -40,6 +40,7 @@ class Pool:
         metrics: where the state of endpoints is shown.
         clock: the time.
         most_at_once: calls under way at each endpoint at most.
+        share: part of the limits a minute that is ours, now; others have the rest.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Pool:
         metrics: Metrics | None,
         clock: Clock,
         most_at_once: int,
+        share: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._config = config
         self._budget = budget
@@ -62,6 +64,7 @@ class Pool:
                 config.prices.get(one.model or config.model),
                 most_at_once,
                 clock,
+                share,
             )
             for one in config.served_by
         ]

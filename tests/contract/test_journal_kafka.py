@@ -156,6 +156,17 @@ async def test_a_reader_that_rests_keeps_its_partitions_and_holds_little(
     assert sorted(int(r.body) for r in [first, *rest]) == list(range(1000))
 
 
+async def test_members_of_a_group_have_shares_that_add_up(open_journal: Open) -> None:
+    journal = await open_journal()
+    first = await journal.consumer(SIGNALS, "g")
+    await first.poll(1, 0.5)
+    assert first.share == 1.0
+    second = await journal.consumer(SIGNALS, "g")
+    async with asyncio.timeout(30):
+        while (first.share, second.share) != (0.5, 0.5):
+            await second.poll(1, 0.1)
+
+
 # --- Brokers that are not there ---
 
 

@@ -6,23 +6,30 @@ import asyncio
 import multiprocessing
 import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from collector.config import PriceConfig
+from collector.config import Config, PriceConfig, StoreConfig
 from collector.errors import PermanentDependencyError, Postponed
-from collector.ports import Spending
+from collector.judges import open_budget
+from collector.ports import Ledger, Spending
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
 from scorers.judge.budget import Budget
 from scorers.judge.client import OpenAIJudge
+from sinks.connection import connect
+from sinks.migrate import migrate_url
+from sinks.shared_ledger import SharedLedger
 from sinks.spend_ledger import SpendLedger
 from tests.contract.test_judges import make_config, make_request
 from tests.fakes import openai_server as fake
+from tests.fakes.clickhouse_server import a_database, a_server
 from tests.fakes.clocks import StoppedClock
 from tests.fakes.openai_server import OpenAIServer
 
@@ -30,9 +37,35 @@ NOON = datetime(2026, 11, 4, 12, 0, tzinfo=UTC)
 PRICE = PriceConfig(input_usd_per_mtok=1.0, output_usd_per_mtok=4.0)
 
 
+Opener = Callable[[], Awaitable[Ledger]]
+"""Opens one more ledger on the same record, as another process would."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreConfig]:
+    with a_server(tmp_path_factory.mktemp("server")) as url, a_database(url) as config:
+        migrate_url(config.url or "", cluster=config.cluster)
+        yield config
+
+
 @pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncIterator[SpendLedger]:
-    opened = await SpendLedger.open(tmp_path / "spend.sqlite")
+def table(database: StoreConfig) -> Iterator[Opener]:
+    yield partial(SharedLedger.open, database.url or "", database.cluster)
+    with closing(connect(database.url or "", {})) as client:
+        client.command("TRUNCATE TABLE spend")
+
+
+@pytest.fixture(params=["a file", "a table of ClickHouse"])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    if request.param == "a file":
+        return partial(SpendLedger.open, tmp_path / "spend.sqlite")
+    found: Opener = request.getfixturevalue("table")
+    return found
+
+
+@pytest.fixture
+async def ledger(opener: Opener) -> AsyncIterator[Ledger]:
+    opened = await opener()
     yield opened
     await opened.close()
 
@@ -40,7 +73,7 @@ async def ledger(tmp_path: Path) -> AsyncIterator[SpendLedger]:
 # --- The record --------------------------------------------------------------------------
 
 
-async def test_what_is_set_aside_counts_until_it_is_settled(ledger: SpendLedger) -> None:
+async def test_what_is_set_aside_counts_until_it_is_settled(ledger: Ledger) -> None:
     first = await ledger.reserve(0.6, 1.0, NOON)
     assert first is not None
     assert await ledger.reserve(0.5, 1.0, NOON) is None
@@ -51,7 +84,7 @@ async def test_what_is_set_aside_counts_until_it_is_settled(ledger: SpendLedger)
     assert await ledger.reserve(0.01, 1.0, NOON) is None
 
 
-async def test_the_next_utc_day_begins_at_nothing(ledger: SpendLedger) -> None:
+async def test_the_next_utc_day_begins_at_nothing(ledger: Ledger) -> None:
     last = datetime(2026, 11, 4, 23, 59, 59, tzinfo=UTC)
     assert await ledger.reserve(1.0, 1.0, last) is not None
     assert await ledger.reserve(0.1, 1.0, last) is None
@@ -61,13 +94,12 @@ async def test_the_next_utc_day_begins_at_nothing(ledger: SpendLedger) -> None:
     assert await ledger.reserve(0.1, 1.0, elsewhere) is None
 
 
-async def test_money_of_a_process_that_died_stays_charged_for_the_day(tmp_path: Path) -> None:
-    path = tmp_path / "spend.sqlite"
-    process = multiprocessing.get_context("spawn").Process(target=reserve_and_die, args=(path,))
+async def test_money_of_a_process_that_died_stays_charged_for_the_day(opener: Opener) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=reserve_and_die, args=(opener,))
     process.start()
     process.join(60)
     assert process.exitcode == 9
-    ledger = await SpendLedger.open(path)
+    ledger = await opener()
     try:
         assert await ledger.spending(NOON) == Spending(0.1, 0.7, 0.1)
         assert await ledger.reserve(0.3, 1.0, NOON) is None
@@ -75,9 +107,9 @@ async def test_money_of_a_process_that_died_stays_charged_for_the_day(tmp_path: 
         await ledger.close()
 
 
-def reserve_and_die(path: Path) -> None:
+def reserve_and_die(opener: Opener) -> None:
     async def spend() -> None:
-        ledger = await SpendLedger.open(path)
+        ledger = await opener()
         settled = await ledger.reserve(0.5, 1.0, NOON)
         assert settled is not None
         await ledger.settle(settled, 0.1)
@@ -88,13 +120,13 @@ def reserve_and_die(path: Path) -> None:
 
 
 async def test_workers_of_several_processes_never_set_aside_more_than_the_limit(
-    tmp_path: Path,
+    opener: Opener,
 ) -> None:
     """Three at once, each with a connection of its own as a process has."""
-    ledgers = [await SpendLedger.open(tmp_path / "spend.sqlite") for _ in range(3)]
+    ledgers = [await opener() for _ in range(3)]
     try:
 
-        async def spend(ledger: SpendLedger) -> int:
+        async def spend(ledger: Ledger) -> int:
             done = 0
             while (reservation := await ledger.reserve(0.01, 1.0, NOON)) is not None:
                 await ledger.settle(reservation, 0.01)
@@ -120,11 +152,71 @@ async def test_another_database_is_not_taken_for_a_record_of_spend(tmp_path: Pat
         await SpendLedger.open(path)
 
 
+async def test_of_a_shared_budget_small_sums_are_set_aside_together(table: Opener) -> None:
+    """A call of a hundredth of a cent and a budget of a dollar: pots are a 500th, 0.2 cents."""
+    first, second = await table(), await table()
+    try:
+        for _ in range(30):
+            handle = await first.reserve(0.0001, 1.0, NOON)
+            assert handle is not None
+            await first.settle(handle, 0.00005)
+            await first.settle(handle, 0.00005)
+        # To others its pot is taken as a whole, whatever it has spent of it.
+        assert await second.spending(NOON) == Spending(0.0, 0.002, 0.0)
+        # All but the pot; of the pot itself a second process is given nothing.
+        assert await second.reserve(0.998, 1.0, NOON) is not None
+        assert await second.reserve(0.0001, 1.0, NOON) is None
+        assert await first.reserve(0.0001, 1.0, NOON) is not None
+    finally:
+        await first.close()
+        await second.close()
+    third = await table()
+    # Closed with a call under way: its pot stays charged.
+    assert await third.spending(NOON) == Spending(0.0, 1.0, 0.0)
+    await third.close()
+
+
+async def test_what_is_left_of_a_pot_is_put_back(table: Opener) -> None:
+    first, second = await table(), await table()
+    handle = await first.reserve(0.0001, 1.0, NOON)
+    assert handle is not None
+    await first.settle(handle, 0.0001)
+    await first.close()
+    assert await second.spending(NOON) == Spending(0.0001, 0.0, 0.0001)
+    assert await second.reserve(0.9999, 1.0, NOON) is not None
+    await second.close()
+
+
+@pytest.mark.usefixtures("table")
+async def test_agents_on_one_clickhouse_server_share_a_budget_wherever_they_run(
+    database: StoreConfig, tmp_path: Path
+) -> None:
+    prices = {"judge-1": PRICE.model_dump()}
+    openai = {"model": "judge-1", "daily_budget_usd": 1.0, "prices": prices}
+    async with AsyncExitStack() as stack:
+
+        async def agent(name: str) -> Budget:
+            judge = {"engine": "openai", "openai": openai}
+            settings = {"data_dir": tmp_path / name, "judge": judge}
+            config = Config.model_validate(settings).model_copy(update={"store": database})
+            return await open_budget(config, Metrics(CollectorRegistry()), SystemClock(), stack)
+
+        one, other = await agent("one"), await agent("other")
+        async with one.charge(0.75) as charge:
+            with pytest.raises(Postponed, match="budget_exhausted") as told:
+                async with other.charge(0.5):
+                    pass
+            charge.settle(0.25)
+        await asyncio.sleep(told.value.retry_after_seconds)
+        async with other.charge(0.5):
+            pass
+
+
 # --- The judge ---------------------------------------------------------------------------
 
 
 def judge_on(
-    server: OpenAIServer, ledger: SpendLedger, limit_usd: float, clock: StoppedClock | None = None
+    server: OpenAIServer, ledger: Ledger, limit_usd: float, clock: StoppedClock | None = None
 ) -> OpenAIJudge:
     config = make_config(server, prices={"judge-1": PRICE})
     budget = Budget(ledger, limit_usd, None, clock or SystemClock())
@@ -147,12 +239,11 @@ async def spend_all(judge: OpenAIJudge) -> tuple[int, Postponed]:
 
 
 async def test_three_workers_stay_within_one_budget_and_a_restart_changes_nothing(
-    tmp_path: Path,
+    opener: Opener,
 ) -> None:
-    path = tmp_path / "spend.sqlite"
     limit = 0.02
     with OpenAIServer() as server:
-        ledgers = [await SpendLedger.open(path) for _ in range(3)]
+        ledgers = [await opener() for _ in range(3)]
         judges = [judge_on(server, ledger, limit) for ledger in ledgers]
         ends = await asyncio.gather(*(spend_all(judge) for judge in judges))
         for judge, ledger in zip(judges, ledgers, strict=True):
@@ -164,7 +255,7 @@ async def test_three_workers_stay_within_one_budget_and_a_restart_changes_nothin
         assert {end.cause for _, end in ends} == {"budget_exhausted"}
         assert min(done for done, _ in ends) > 0
 
-        again = await SpendLedger.open(path)
+        again = await opener()
         judge = judge_on(server, again, limit)
         calls = len(server.requests)
         done, _ = await spend_all(judge)
@@ -181,7 +272,7 @@ def cost_of(received: fake.Received) -> float:
 
 
 async def test_an_exhausted_budget_is_waited_out_until_the_next_utc_day(
-    ledger: SpendLedger,
+    ledger: Ledger,
 ) -> None:
     clock = StoppedClock(NOON)
     with OpenAIServer() as server:
@@ -195,7 +286,7 @@ async def test_an_exhausted_budget_is_waited_out_until_the_next_utc_day(
 
 
 async def test_a_call_that_no_day_can_pay_for_fails_and_blocks_nothing(
-    ledger: SpendLedger,
+    ledger: Ledger,
 ) -> None:
     with OpenAIServer() as server:
         judge = judge_on(server, ledger, 0.004)
@@ -219,7 +310,7 @@ async def test_a_call_that_no_day_can_pay_for_fails_and_blocks_nothing(
     ],
 )
 async def test_a_call_that_failed_is_charged_only_where_it_may_be_billed(
-    ledger: SpendLedger, behaviour: fake.Behaviour, charged: str
+    ledger: Ledger, behaviour: fake.Behaviour, charged: str
 ) -> None:
     with OpenAIServer(default=behaviour) as server:
         config = make_config(server, prices={"judge-1": PRICE}, max_retries=0, timeout_seconds=0.5)
@@ -232,7 +323,7 @@ async def test_a_call_that_failed_is_charged_only_where_it_may_be_billed(
     assert (spent.today_usd > 0.0001) == (charged == "the most")
 
 
-async def test_spend_remaining_and_forecast_are_shown(ledger: SpendLedger) -> None:
+async def test_spend_remaining_and_forecast_are_shown(ledger: Ledger) -> None:
     registry = CollectorRegistry()
     clock = StoppedClock(NOON)
     budget = Budget(ledger, 10.0, Metrics(registry), clock)

@@ -18,8 +18,11 @@ from collector.config import OpenAIConfig, load
 from collector.errors import ConfigError, Postponed
 from collector.model import Judgement
 from collector.telemetry import Metrics
+from collector.timing import SystemClock
+from scorers.judge.budget import Budget
 from scorers.judge.client import OpenAIJudge
 from scorers.judge.limits import AdaptiveLimit
+from scorers.judge.pool import Pool
 from tests.contract.test_judges import make_config, make_request
 from tests.fakes import openai_server as fake
 from tests.fakes.openai_server import OpenAIServer, StatedLimit
@@ -176,6 +179,25 @@ async def test_a_stated_rate_is_used_and_never_exceeded() -> None:
     times = [received.at for received in server.requests]
     assert len(times) == 120
     # To nine tenths where nothing else is busy: see tests/fault/test_judge_throughput.py.
+    assert (len(times) - 1) / (times[-1] - times[0]) >= 0.5 * 12
+
+
+async def test_workers_with_a_share_each_keep_a_stated_rate_together() -> None:
+    limit = StatedLimit(12, seconds=5)
+    shares = {"two of three partitions": 2 / 3, "one of three": 1 / 3}
+    with OpenAIServer(default=limit) as server:
+        config, clock = make_config(server, requests_per_minute=12 * 60), SystemClock()
+
+        async def work(share: float) -> None:
+            free = Budget(None, None, None, clock)
+            pool = Pool(config, {}, free, None, clock, 16, lambda: share)
+            async with judge_of(config, asker=pool) as judge:
+                await judged(judge, round(60 * share))
+
+        await asyncio.gather(*map(work, shares.values()))
+    assert limit.violations == 0
+    times = [received.at for received in server.requests]
+    assert len(times) == 120
     assert (len(times) - 1) / (times[-1] - times[0]) >= 0.5 * 12
 
 

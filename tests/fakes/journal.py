@@ -114,6 +114,10 @@ class MemoryConsumer:
         self.news = asyncio.Event()
         self.let_go: LetGo | None = None
 
+    @property
+    def share(self) -> float:
+        return 1.0
+
     def before_letting_go(self, finish: LetGo) -> None:
         """Its one partition never moves by itself; `take_away` plays a broker that moves it."""
         self.let_go = finish
