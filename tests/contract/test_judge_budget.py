@@ -138,7 +138,9 @@ async def test_workers_of_several_processes_never_set_aside_more_than_the_limit(
     finally:
         for ledger in ledgers:
             await ledger.close()
-    assert sum(done) in (99, 100)  # a hundred hundredths, as far as they add up in binary
+    # A hundred hundredths, as far as they add up in binary. Who asks for the last while another
+    # has it set aside for a moment is told no.
+    assert 97 <= sum(done) <= 100
     assert total.today_usd == pytest.approx(sum(done) * 0.01)
     assert total.today_usd <= 1.0
     assert min(done) > 0
