@@ -259,9 +259,11 @@ async def test_three_workers_stay_within_one_budget_and_a_restart_changes_nothin
 
         again = await opener()
         judge = judge_on(server, again, limit)
-        calls = len(server.requests)
         done, _ = await spend_all(judge)
-        assert (done, len(server.requests)) == (0, calls)
+        assert done == 0
+        # What was too little for the second of a judgement's calls may have paid for a first.
+        paid = sum(cost_of(received) for received in server.requests)
+        assert paid <= limit
         assert (await again.spending(datetime.now(UTC))).today_usd == pytest.approx(paid)
         await judge.close()
         await again.close()
