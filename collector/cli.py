@@ -233,7 +233,7 @@ def send(
     as_json: JsonOption = False,
 ) -> None:
     """Send trace files to an agent, waiting when it says so. Unreadable files are named."""
-    from collector.remote import send_files
+    from collector.sending import send_files
 
     token = secret_of(token_env)
     result = run_async(send_files(files, endpoint, Console(stderr=True), token))

@@ -69,7 +69,7 @@ def replay(
 ) -> None:
     """Send dead letters to the agent again; those it takes are forgotten."""
     from collector.agent.letters import dead_letters_of
-    from collector.remote import announced_receiver, send_letters
+    from collector.sending import announced_receiver, send_letters
 
     resolved = to_read(config, data_dir)
     folder = resolved.config.data_dir

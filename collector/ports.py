@@ -295,8 +295,12 @@ class Ledger(Protocol):
     Every method raises TransientDependencyError where nothing can be recorded now.
     """
 
-    async def reserve(self, usd: float, limit_usd: float | None, at: datetime) -> str | None:
+    async def reserve(
+        self, usd: float, limit_usd: float | None, at: datetime, *, lasting: bool = False
+    ) -> str | None:
         """Set money aside for the UTC day of `at`, in one step with the check of the limit.
+
+        `lasting`: it may be settled by another process, after this one has ended.
 
         Returns:
             A handle to settle with; None if the day would exceed `limit_usd`, then nothing is done.

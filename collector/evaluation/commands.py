@@ -142,7 +142,7 @@ def _told_how_to_go_on(run: Path) -> Iterator[None]:
 def _place(target: str | None, results: Path | None, stored: str | None) -> str:
     """Return where answers come from, as a run remembers it."""
     from collector.evaluation.session import STORED
-    from collector.remote import check_address
+    from collector.sending import check_address
 
     if results is not None:
         return str(results.absolute())
