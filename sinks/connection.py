@@ -149,6 +149,8 @@ _CURES = {
     516: "check user and password in store.url",
 }
 
+_CALL_SECONDS = 300
+
 _HTTP_STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
 _PASSING_STATUSES = frozenset({408, 425, 429})
 """Of the statuses below 500, those after which the same call may succeed."""
@@ -174,12 +176,13 @@ def embedded_folder(url: str) -> Path | None:
     return Path("/" + url.removeprefix("chdb:").lstrip("/")) if is_embedded(url) else None
 
 
-def connect(url: str, settings: dict[str, Any]) -> Client:
+def connect(url: str, settings: dict[str, Any], *, call_seconds: int = _CALL_SECONDS) -> Client:
     """Open one client. A client runs one call at a time; use one per thread.
 
     Args:
         url: see the module docstring.
         settings: ClickHouse settings of the session.
+        call_seconds: how long a server may be silent before a call to it fails.
 
     Raises:
         PermanentDependencyError: the URL is wrong, or the folder is held by another process.
@@ -189,7 +192,7 @@ def connect(url: str, settings: dict[str, Any]) -> Client:
         return _connect_embedded(url.removeprefix("chdb:"), settings)
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
-        return _connect_server(parts, settings)
+        return _connect_server(parts, settings, call_seconds)
     raise PermanentDependencyError(
         f"store.url: {parts.scheme or 'no'} scheme; use chdb:///absolute/folder or http(s)://..."
     )
@@ -260,7 +263,7 @@ def _held_elsewhere(folder: Path) -> bool:
     return False
 
 
-def _connect_server(parts: SplitResult, settings: dict[str, Any]) -> Client:
+def _connect_server(parts: SplitResult, settings: dict[str, Any], call_seconds: int) -> Client:
     where = f"{parts.hostname}:{parts.port or (8443 if parts.scheme == 'https' else 8123)}"
     with translated(f"connecting to {where}"):
         return clickhouse_connect.get_client(
@@ -271,6 +274,7 @@ def _connect_server(parts: SplitResult, settings: dict[str, Any]) -> Client:
             password=unquote(parts.password or ""),
             database=unquote(parts.path.strip("/")) or "default",
             settings=settings,
+            send_receive_timeout=call_seconds,
             tz_mode="aware",
             autogenerate_session_id=False,
             # Lists of ids travel in the body: a URL has a length limit in proxies.

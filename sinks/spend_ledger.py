@@ -67,7 +67,14 @@ class SpendLedger:
             ) from err
         return cls(db, path)
 
-    async def reserve(self, usd: float, limit_usd: float | None, at: datetime) -> str | None:
+    async def reserve(
+        self,
+        usd: float,
+        limit_usd: float | None,
+        at: datetime,
+        *,
+        lasting: bool = False,
+    ) -> str | None:
         """See `Ledger.reserve`."""
         return await self._run(partial(self._reserve, usd, limit_usd, at))
 

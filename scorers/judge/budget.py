@@ -85,14 +85,16 @@ class Budget:
         """Set money aside for longer than a call; None where too little is left today."""
         if self._ledger is None:
             return ""
-        return await self._ledger.reserve(most_usd, self._limit_usd, self._clock.now())
+        return await self._ledger.reserve(
+            most_usd, self._limit_usd, self._clock.now(), lasting=True
+        )
 
     async def settle(self, reservation: str | None, usd: float) -> None:
         """Put what was spent in place of what was set aside; None: nothing had been."""
         if self._ledger is None:
             return
         if reservation is None:
-            reservation = await self._ledger.reserve(usd, None, self._clock.now())
+            reservation = await self._ledger.reserve(usd, None, self._clock.now(), lasting=True)
         await self._ledger.settle(reservation or "", usd)
 
     async def show(self) -> None:
