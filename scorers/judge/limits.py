@@ -18,6 +18,7 @@ _FIRST_CALLS = 2
 _PACE_MARGIN = 0.93
 """Share of a stated limit that is used: calls arrive less evenly than they are sent."""
 _CATCH_UP_SECONDS = 0.02
+_LOOK_SECONDS = 1.0
 _FAILURES_TO_OPEN = 5
 _FIRST_REST_SECONDS = 1.0
 _LONGEST_REST_SECONDS = 60.0
@@ -87,27 +88,34 @@ class Pace:
     def __init__(
         self, per_minute: int | None, clock: Clock, share: Callable[[], float] = lambda: 1.0
     ) -> None:
-        self._seconds_each = 60 / (per_minute * _PACE_MARGIN) if per_minute else 0.0
+        self._per_second = per_minute * _PACE_MARGIN / 60 if per_minute else 0.0
         self._clock = clock
         self._share = share
-        self._free_at = 0.0
+        # What was sent and is not yet made up for by time, in calls or tokens, at that moment.
+        self._ahead = 0.0
+        self._at = clock.monotonic()
         self._turn = asyncio.Lock()
 
     async def take(self, amount: float = 1.0) -> None:
         """Wait for the next turn. One waits at a time, so that a late waking bunches nothing up."""
-        if not self._seconds_each:
+        if not self._per_second:
             return
         async with self._turn:
-            now = self._clock.monotonic()
-            start = max(self._free_at, now - _CATCH_UP_SECONDS)
-            if start > now:
-                await asyncio.sleep(start - now)
-            self._free_at = max(start, self._clock.monotonic() - _CATCH_UP_SECONDS)
-            self._free_at += amount * self._seconds_each / self._share()
+            while (seconds := self._wait_seconds()) > 0:  # noqa: ASYNC110 - time has no event
+                # Meanwhile the share may change, and something be given back.
+                await asyncio.sleep(min(seconds, _LOOK_SECONDS))
+            self._ahead += amount
 
     def give_back(self, amount: float) -> None:
         """Return what was taken and not used; a negative amount was used on top."""
-        self._free_at -= amount * self._seconds_each / self._share()
+        self._ahead -= amount
+
+    def _wait_seconds(self) -> float:
+        """Count the time that has passed; return how long the next turn is off at our share."""
+        now, rate = self._clock.monotonic(), self._per_second * self._share()
+        passed = rate * (now - self._at)
+        self._ahead, self._at = max(self._ahead - passed, -rate * _CATCH_UP_SECONDS), now
+        return self._ahead / rate
 
 
 class Breaker:
