@@ -23,7 +23,7 @@ from uuid import uuid4
 import structlog
 from clickhouse_connect.driver.client import Client
 
-from collector.errors import DependencyError, TransientDependencyError
+from collector.errors import DependencyError, PermanentDependencyError, TransientDependencyError
 from collector.ports import Spending
 from sinks import rows as r
 from sinks.connection import connect, translated, writer_settings
@@ -286,13 +286,18 @@ def _settle(client: Client, *, sums: Mapping[str, float]) -> None:
 
 
 def _write(client: Client, rows: Sequence[Sequence[Any]]) -> None:
-    with translated("writing spend"):
-        client.insert(
-            "spend",
-            rows,
-            column_names=list(_COLUMNS),
-            column_type_names=list(_COLUMNS.values()),
-        )
+    try:
+        with translated("writing spend"):
+            client.insert(
+                "spend",
+                rows,
+                column_names=list(_COLUMNS),
+                column_type_names=list(_COLUMNS.values()),
+            )
+    except PermanentDependencyError as err:
+        raise PermanentDependencyError(
+            f"{err}; who judges writes into the table spend, unless judge.openai.spend_file is set"
+        ) from None
 
 
 def _time_of(pot_id: str) -> datetime | None:

@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from collector.acks import Acks
-from collector.errors import Overloaded, Postponed, TransientDependencyError
+from collector.errors import DependencyError, Overloaded, Postponed, TransientDependencyError
 from collector.model import FAITHFULNESS, Judgement, JudgeTask
 from collector.ports import Consumer, DeadLetters, Judge, Position, Record, Store
 from collector.set_aside import SetAside
@@ -248,8 +248,9 @@ class JudgeWorker:
         try:
             judgement = await self._judges[task.scorer].judge(task.request)
             self._judged += judgement.status != "failed"
-        except (Postponed, TransientDependencyError) as err:
+        except (Postponed, DependencyError) as err:
             if not isinstance(err, Postponed):
+                self._warn.warning("judge_lacks_store", error=str(err))
                 err = Postponed("internal", _STORE_REST_SECONDS)
             if not self._is_over(work, err):
                 self._put_off(work, err)

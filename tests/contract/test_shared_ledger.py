@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collector.errors import Postponed, TransientDependencyError
+from collector.errors import PermanentDependencyError, Postponed, TransientDependencyError
 from collector.ports import Spending
 from scorers.judge.budget import Budget
 from sinks.connection import connect
@@ -187,6 +187,16 @@ async def test_what_is_charged_beyond_the_budget_lends_nothing_to_others(
     with pytest.raises(Postponed):
         async with budget.charge(0.0001):
             pass
+
+
+async def test_a_user_who_may_only_read_is_told_what_to_do(
+    ledger: SharedLedger, clickhouse: Served
+) -> None:
+    refused = 500, b"Code: 164. DB::Exception: READONLY", {"X-ClickHouse-Exception-Code": "164"}
+    clickhouse.faults.append(lambda _: refused)
+    told = r"writing spend failed: .* may only read; .* unless judge\.openai\.spend_file is set"
+    with pytest.raises(PermanentDependencyError, match=told):
+        await ledger.reserve(0.5, 1.0, NOON)
 
 
 async def test_the_last_hour_reaches_into_the_day_before(ledger: SharedLedger) -> None:

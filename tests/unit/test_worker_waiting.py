@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collector.errors import Postponed, TransientDependencyError
+from collector.errors import PermanentDependencyError, Postponed, TransientDependencyError
 from collector.model import Judgement, RagRequest
 from collector.ports import JUDGE
 from collector.telemetry import Metrics
@@ -127,9 +127,15 @@ async def test_an_outage_that_hits_all_fails_none_however_often_each_is_tried(
     assert set(reasons(rig).values()) == {None}
 
 
-async def test_a_store_that_cannot_be_asked_puts_off_and_fails_nothing(metrics: Metrics) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [TransientDependencyError("the store is away"), PermanentDependencyError("it may only read")],
+)
+async def test_a_store_that_cannot_be_asked_puts_off_and_fails_nothing(
+    metrics: Metrics, error: Exception
+) -> None:
     rig = WaitingRig(metrics)
-    rig.moody.refuses["t0"] = TransientDependencyError("the store is away")
+    rig.moody.refuses["t0"] = error
     await rig.queue(task(0), task(1))
     async with rig.running():
         await until(lambda: len(rig.store.judgements) == 1)
