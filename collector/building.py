@@ -35,6 +35,9 @@ from collector.set_aside import log_fault
 from collector.telemetry import Metrics
 from collector.timing import Clock
 
+_MOST_KEPT_BYTES = 32 * 1024 * 1024
+"""Of the spans of one trace: of three times as much, a look-up would not fit into its memory."""
+
 _ABOUT_SOMETHING_ELSE = ("no_genai", "startup_noise", "evaluation")
 
 
@@ -119,7 +122,7 @@ class Builder:
             stored = known.get(item.trace.trace_id)
             before = stored.telemetry if stored else fragments.get(item.trace.trace_id)
             try:
-                trace = _merged(item.trace, before)
+                trace = self._merged(item.trace, before)
                 one = self._build_one(trace, stored)
             except Exception as err:
                 log_fault("trace_set_aside", err, trace_id=item.trace.trace_id)
@@ -133,10 +136,28 @@ class Builder:
                 self._metrics.traces_ignored.labels(one.reason).inc()
             if keeps_spans and not stopping and _may_become_a_request(trace, one):
                 body = otlp.encode_trace(trace)
-                if body != before:
+                if body != before and len(body) <= _MOST_KEPT_BYTES:
                     version = otlp.version_of(trace)
                     outcome.fragments.append(Fragment(trace.trace_id, version, body))
         return outcome
+
+    def _merged(self, trace: Trace, before: bytes | None) -> Trace:
+        """Return a trace with what came of it before, its spans unique and in order.
+
+        What began first is kept: a trace that never ends would grow with every part of it.
+        """
+        merged = otlp.merge_traces(trace, otlp.decode_trace(before) if before else trace)
+        most = self._config.assembler.max_spans_per_trace
+        over = max(0, len(merged.spans) - most) + max(0, len(merged.logs) - most)
+        if not over:
+            return merged
+        self._metrics.spans_dropped.inc(over)
+        return msgspec.structs.replace(
+            merged,
+            spans=merged.spans[:most],
+            logs=merged.logs[:most],
+            spans_dropped=merged.spans_dropped or over,
+        )
 
     def _note_version(self, service: str | None, trace: Trace) -> None:
         for span in trace.spans:
@@ -169,13 +190,14 @@ class Builder:
         if known is None or version_with(version, decision) > known.version:
             fit = [d for d in self._own_draws if local.ineligible is None or not d.nested]
             decision = with_own_draws(decision, request, fit)
+        telemetry = otlp.encode_trace(trace) if content == "full" else b""
         row = StoredRequest(
             request=storable_request(request, content),
             version=version_with(version, decision),
             decision=decision,
             lexical_score=local.score,
             ineligible=local.ineligible,
-            telemetry=otlp.encode_trace(trace) if content == "full" else b"",
+            telemetry=telemetry if len(telemetry) <= _MOST_KEPT_BYTES else b"",
             span_ids=[span.span_id for span in trace.spans[:MAX_SPAN_IDS]],
         )
         if known is not None and row.version < known.version:
@@ -194,11 +216,6 @@ class Builder:
 
 def _newly_eligible(row: StoredRequest, known: Known | None) -> bool:
     return row.ineligible is None and (known is None or known.ineligible is not None)
-
-
-def _merged(trace: Trace, before: bytes | None) -> Trace:
-    """Return a trace with what came of it before, its spans unique and in order."""
-    return otlp.merge_traces(trace, otlp.decode_trace(before) if before else trace)
 
 
 def _may_become_a_request(trace: Trace, reason: NotARequest) -> bool:
