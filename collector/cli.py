@@ -138,6 +138,7 @@ def demo(
 def run(config: ConfigOption = None, roles: RolesOption = _ALL_ROLES) -> None:
     """Run the agent until it is told to stop; `--roles` runs a part of it."""
     from collector.agent.running import running
+    from sinks.winding_up import left_behind
 
     chosen = roles_of(roles)
     resolved = load(config)
@@ -150,6 +151,10 @@ def run(config: ConfigOption = None, roles: RolesOption = _ALL_ROLES) -> None:
         structlog.get_logger().info("stopped")
 
     run_async(serve())
+    if left_behind():  # Python would wait for a store that is silent, for minutes
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 @app.command("check-config", epilog="Example: groundwatch check-config -c groundwatch.yaml")

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import structlog
 from clickhouse_connect.driver.client import Client
 
 from collector.candidates import CandidateEvent
@@ -42,6 +43,7 @@ from sinks.connection import (
 )
 from sinks.migrate import migrate
 from sinks.named_queries import bind, packaged_queries
+from sinks.winding_up import CLOSE_SECONDS, wound_up
 
 _READERS = 3
 _MAX_ROWS = 5_000
@@ -50,6 +52,9 @@ _AGEING_TABLES = ("requests", "judgements", "signals")
 """Tables whose weeks are dropped by age."""
 
 _T = TypeVar("_T")
+
+
+log = structlog.get_logger()
 
 
 class _Table(NamedTuple, Generic[_T]):
@@ -71,7 +76,12 @@ class ClickHouseStore:
     """`collector.ports.Store` on ClickHouse. Open one per process."""
 
     def __init__(
-        self, writer: Client, readers: Sequence[Client], content: Content, metrics: Metrics
+        self,
+        writer: Client,
+        readers: Sequence[Client],
+        content: Content,
+        metrics: Metrics,
+        close_seconds: float | None = None,
     ) -> None:
         self._writer = writer
         self._content = content
@@ -83,6 +93,7 @@ class ClickHouseStore:
         self._clients = [writer, *readers]
         self._write_thread = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._read_threads = ThreadPoolExecutor(len(readers), thread_name_prefix="store-read")
+        self._close_seconds = close_seconds
         self._closed = False
 
     @classmethod
@@ -115,7 +126,9 @@ class ClickHouseStore:
             for client in clients:
                 client.close()
             raise
-        return cls(clients[0], clients[1:], config.content, metrics)
+        # The engine in this process must have ended; a server goes on by itself.
+        close_seconds = None if is_embedded(url) else CLOSE_SECONDS
+        return cls(clients[0], clients[1:], config.content, metrics, close_seconds)
 
     async def known(self, trace_ids: Sequence[str]) -> dict[str, Known]:
         """See `Store.known`."""
@@ -224,13 +237,11 @@ class ClickHouseStore:
         if self._closed:
             return
         self._closed = True
-        await asyncio.to_thread(self._release)
-
-    def _release(self) -> None:
-        self._write_thread.shutdown()
-        self._read_threads.shutdown()
+        if not await wound_up([self._write_thread, self._read_threads], self._close_seconds):
+            log.warning("store_left_silent")
+            return
         for client in self._clients:
-            client.close()
+            await asyncio.to_thread(client.close)
 
     async def _read(self, call: Callable[[Client], _T]) -> _T:
         return await self._in(self._read_threads, partial(self._with_reader, call))

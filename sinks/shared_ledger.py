@@ -27,6 +27,7 @@ from collector.errors import DependencyError, PermanentDependencyError, Transien
 from collector.ports import Spending
 from sinks import rows as r
 from sinks.connection import connect, translated, writer_settings
+from sinks.winding_up import CLOSE_SECONDS, wound_up
 
 _POTS_A_DAY = 500
 _POT_USD = 0.1
@@ -35,7 +36,7 @@ _IDLE_SECONDS = 60.0
 _STANDS_SECONDS = 1.0
 """How long an answer is not asked for again: those who wait for money ask often."""
 _CALL_SECONDS = 15
-"""Longer than any of these small calls takes; who stops waits for one at most."""
+"""Longer than any of these small calls takes."""
 
 _COLUMNS = {
     "day": "Date",
@@ -189,14 +190,14 @@ class SharedLedger:
             self._untold[pot.id] = pot.taken_usd
         self._pot, self._pots = None, {}
         try:
-            async with self._turn:
+            async with asyncio.timeout(CLOSE_SECONDS), self._turn:
                 await self._tell()
-        except DependencyError as err:  # then all that was set aside stays charged for the day
+        except (DependencyError, TimeoutError) as err:  # then all that was set aside stays charged
             log.warning("spend_not_settled", error=type(err).__name__)
         finally:
             self._closed = True
-            await asyncio.to_thread(self._thread.shutdown)
-            self._client.close()
+            if await wound_up([self._thread], CLOSE_SECONDS):
+                self._client.close()
 
     async def _next_pot(
         self, usd: float, size: float, limit_usd: float | None, at: datetime
