@@ -363,9 +363,10 @@ class KafkaConsumer:
 
     def _turn(self) -> None:
         """Poll once, and pause or resume by how full the buffer is."""
+        # First, since what a poll has given out is lost by an error after it. They may grow.
+        partitions = len(self._client.partitions_for_topic(self.topic))
+        self._partitions = max(self._partitions, partitions)
         found = self._client.poll(timeout_ms=_POLL_MS, max_records=_BUFFER_RECORDS // 2)
-        if not self._partitions:
-            self._partitions = len(self._client.partitions_for_topic(self.topic))
         records = [self._read(message) for messages in found.values() for message in messages]
         if records:
             self.on_loop(self._received, records)

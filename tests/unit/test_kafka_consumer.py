@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import queue
 import time
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
+from kafka.errors import KafkaConnectionError
 from kafka.future import Future
 from kafka.structs import TopicPartition
 
 from collector.config import KafkaSecurityConfig
+from collector.errors import TransientDependencyError
 from collector.kafka.client import Brokers
 from collector.kafka.consumer import KafkaConsumer
 from collector.ports import Position, Record
@@ -32,6 +35,8 @@ class ScriptedClient:
         self.script: queue.Queue[Any] = queue.Queue()
         self.committed_offsets: list[int] = []
         self.closed = False
+        self.partitions = {0}
+        self.metadata_fails = False
 
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[int]]:
         try:
@@ -53,6 +58,12 @@ class ScriptedClient:
     def hear(self, what: str) -> None:
         call = getattr(self.listener, f"on_partitions_{what}")
         self.script.put(call({TopicPartition(TOPIC, 0)}))
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        if self.metadata_fails:
+            self.metadata_fails = False
+            raise KafkaConnectionError
+        return self.partitions
 
     def group_metadata(self) -> Joined:
         return Joined()
@@ -203,4 +214,29 @@ async def test_only_what_was_polled_can_be_committed_and_never_back() -> None:
     await consumer.commit({0: 7})
     await consumer.commit({0: 6})
     assert client.committed_offsets == [7]
+    await consumer.close()
+
+
+async def test_a_share_counts_the_partitions_that_a_topic_gained_later() -> None:
+    consumer, client = await joined(rebalance_seconds=1)
+    async with asyncio.timeout(5):
+        while consumer.share != 1.0:
+            await consumer.poll(1, 0.05)
+        client.partitions = {0, 1, 2, 3}
+        while consumer.share != 0.25:
+            await consumer.poll(1, 0.05)
+    await consumer.close()
+
+
+async def test_no_record_is_lost_where_brokers_cannot_tell_of_a_topic() -> None:
+    consumer, client = await joined(rebalance_seconds=1)
+    client.metadata_fails = True
+    client.script.put([0, 1])
+    found: list[int] = []
+    async with asyncio.timeout(10):
+        while len(found) < 2:
+            with suppress(TransientDependencyError):
+                found += [record.position.offset for record in await consumer.poll(10, 0.1)]
+            await asyncio.sleep(0.05)
+    assert found == [0, 1]
     await consumer.close()
