@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -41,6 +43,35 @@ def make_data_dir(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as err:
         raise ConfigError([f"data_dir: {folder} cannot be made: {err.strerror}"]) from err
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the folder of an agent whose journal lies elsewhere, where nothing else would tell.
+
+    What two left there, each would take for its own. The system lets go of one that dies.
+
+    Raises:
+        ConfigError: another agent holds it, or it cannot be written.
+    """
+    path = folder / "agent.lock"
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as err:
+        raise ConfigError([f"data_dir: {path} cannot be written: {err.strerror}"]) from err
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(lock)
+        raise ConfigError(
+            [f"data_dir: {folder} is another agent's; give each process a folder of its own"]
+        ) from err
+    except OSError:  # a folder of a network without locks
+        log.warning("data_dir_not_held")
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 async def open_store(config: Config, metrics: Metrics) -> ClickHouseStore:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from collector.accounting import Accounting
 from collector.agent.letters import dead_letters_of
-from collector.agent.opening import make_data_dir, open_journal, open_store
+from collector.agent.opening import held, make_data_dir, open_journal, open_store
 from collector.agent.roles import Role, Roles
 from collector.agent.supervisor import Run, Supervisor
 from collector.config import Resolved
@@ -72,6 +72,8 @@ class Parts:
         self._journal: Journal | None = None
         self._dead_letters: DeadLetters | None = None
         make_data_dir(self.config.data_dir)
+        if self.config.journal.kafka is not None:
+            stack.enter_context(held(self.config.data_dir))
 
     def takes_role(self, role: Role) -> None:
         """Show in the metrics that this process works in a role."""

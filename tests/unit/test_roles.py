@@ -6,12 +6,14 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from collector.agent.parts import Parts
 from collector.agent.roles import ALL, check_roles, roles_of
-from collector.config import Config
+from collector.config import Config, Resolved, Secrets
 from collector.errors import ConfigError, UsageError
 from collector.journal.turn import Turns
 from collector.ports import LetGo
@@ -71,6 +73,18 @@ def test_the_command_names_what_it_lacks_and_ends_with_2(tmp_path: Path) -> None
     assert "journal.kafka: needed" in done.stderr
     assert "store.url: needed" in done.stderr
     assert not list(tmp_path.iterdir()), "nothing is made"
+
+
+async def test_two_processes_on_kafka_do_not_share_a_data_folder(tmp_path: Path) -> None:
+    sections = {"data_dir": tmp_path / "data", "journal": KAFKA, "store": SERVER}
+    resolved = Resolved(config=Config.model_validate(sections), secrets=Secrets())
+    async with AsyncExitStack() as stack:
+        Parts(resolved, roles_of("judge"), stack)
+        async with AsyncExitStack() as other:
+            with pytest.raises(ConfigError, match=r"data_dir: .* a folder of its own"):
+                Parts(resolved, roles_of("processor"), other)
+    async with AsyncExitStack() as later:
+        Parts(resolved, roles_of("processor"), later)
 
 
 class Member:
