@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from collector.config.section import Section
 
 _TOPIC_NAME = r"^[a-zA-Z0-9._-]+$"
 
 TopicName = Annotated[str, Field(pattern=_TOPIC_NAME, max_length=200)]
-Broker = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\[\]:-]+:[0-9]{1,5}$")]
+_BROKER = r"^[A-Za-z0-9_.\[\]:-]+:[0-9]{1,5}$"
+
+
+def _host_and_port(text: str) -> str:
+    if not re.match(_BROKER, text) or not 0 < int(text.rpartition(":")[2]) < 65536:
+        raise ValueError("must be host:port, such as kafka-1.example.com:9092")
+    return text
+
+
+Broker = Annotated[
+    str,
+    AfterValidator(_host_and_port),
+    WithJsonSchema({"type": "string", "pattern": _BROKER}),
+]
 """host:port of one broker; the others are found through it."""
 
 

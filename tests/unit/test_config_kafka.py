@@ -26,7 +26,8 @@ def problems(folder: Path, config: dict[str, Any], environ: dict[str, str]) -> s
     ("section", "named"),
     [
         ({"brokers": []}, "journal.kafka.brokers"),
-        ({"brokers": ["one"]}, "journal.kafka.brokers.0"),
+        ({"brokers": ["one"]}, "journal.kafka.brokers.0: must be host:port, such as"),
+        ({"brokers": ["one:9092", "two:90920"]}, "journal.kafka.brokers.1: must be host:port"),
         (BROKERS | {"topic_prefix": "a b"}, "journal.kafka.topic_prefix"),
         (BROKERS | {"partition": 3}, "journal.kafka.partition"),
         (BROKERS | {"security": {"sasl_user": "u"}}, "give all or none"),
