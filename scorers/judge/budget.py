@@ -99,15 +99,18 @@ class Budget:
 
     async def show(self) -> None:
         """Export what was spent today, what is left, and what the day will have cost."""
-        if self._ledger is None or self._metrics is None:
+        if self._metrics is None:
+            return
+        m, limit = self._metrics, float("inf") if self._limit_usd is None else self._limit_usd
+        m.spend_today_capacity.set(limit)
+        if self._ledger is None:  # who does not judge knows nothing of the others' money
+            m.spend_remaining.set(limit)
             return
         now = self._clock.now()
         spent = await self._ledger.spending(now)
         used = spent.today_usd + spent.reserved_usd
-        m = self._metrics
         m.spend_today.set(used)
-        m.spend_today_capacity.set(float("inf") if self._limit_usd is None else self._limit_usd)
-        left = float("inf") if self._limit_usd is None else max(0.0, self._limit_usd - used)
+        left = max(0.0, limit - used)
         m.spend_remaining.set(left)
         hours = _until_tomorrow(now).total_seconds() / 3600
         m.spend_forecast.set(used + min(left, hours * spent.last_hour_usd))

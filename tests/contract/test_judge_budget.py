@@ -348,3 +348,11 @@ async def test_spend_remaining_and_forecast_are_shown(ledger: Ledger) -> None:
     assert shown("remaining_usd") == 8.25
     # A quarter of a dollar in the last hour, twelve hours to go.
     assert shown("forecast_usd") == 1.75 + 12 * 0.25
+
+
+async def test_a_process_that_does_not_judge_shows_no_bound_of_money() -> None:
+    """Else the least bound of a fleet, which dashboards show, would be nothing."""
+    registry = CollectorRegistry()
+    await Budget(None, None, Metrics(registry), StoppedClock(NOON)).show()
+    for name in ("today_usd_capacity", "remaining_usd"):
+        assert registry.get_sample_value(f"groundwatch_judge_spend_{name}") == float("inf")
