@@ -338,10 +338,11 @@ class BatchCalls(Protocol):
         """Return the answer to a call, None where there is none yet."""
         ...
 
-    async def add(self, key: str, body: bytes, at: datetime) -> None:
-        """Let a call wait for the next batch, unless it waits or is sent already.
+    async def add(self, key: str, body: bytes, at: datetime, *, again: bool = False) -> None:
+        """Let a call wait for the next batch, unless it waits, is sent or answered already.
 
-        A call that was answered waits anew, its answer is forgotten.
+        `again`: one that was answered waits anew, its answer is forgotten. Else an answer that
+        came since it was looked for would be paid for twice.
         """
         ...
 

@@ -61,13 +61,13 @@ class SqliteBatchCalls:
         """See `BatchCalls.answer`."""
         return await self._run(partial(self._answer, key))
 
-    async def add(self, key: str, body: bytes, at: datetime) -> None:
+    async def add(self, key: str, body: bytes, at: datetime, *, again: bool = False) -> None:
         """See `BatchCalls.add`."""
         await self._write(
             "insert into call(key, at, body) values (?, ?, ?) on conflict(key) do update set "
             "at=excluded.at, body=excluded.body, status=null, answer=null, finished=null "
-            "where call.status is not null",
-            (key, at.timestamp(), body),
+            "where call.status is not null and ?",
+            (key, at.timestamp(), body, again),
         )
 
     async def take(self, since: datetime, most: int) -> list[tuple[str, bytes]]:

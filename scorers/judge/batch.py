@@ -98,7 +98,8 @@ class BatchPool:
             except CallError as err:
                 if not err.retry:
                     raise
-        await self._calls.add(_key(body), body, self._clock.now())
+        again = answer is not None
+        await self._calls.add(_key(body), body, self._clock.now(), again=again)
         raise Postponed(self._waits_for, self._poll_seconds)
 
     async def finished(self, tasks: Sequence[Task]) -> None:

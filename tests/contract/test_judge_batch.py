@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from collector.config import PriceConfig
 from collector.errors import Postponed
 from collector.model import Judgement
+from collector.ports import BatchAnswer
 from collector.telemetry import Metrics
 from collector.timing import SystemClock
 from scorers.judge.batch import batch_pool
@@ -208,3 +209,23 @@ async def test_texts_are_gone_from_the_file_a_while_after_their_judgement(
 
 def texts_below(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+async def test_an_answer_that_comes_while_it_is_looked_for_is_not_paid_for_twice(
+    tmp_path: Path,
+) -> None:
+    now = datetime.now(UTC)
+    calls = SqliteBatchCalls(tmp_path / "batches.sqlite")
+    await calls.add("k", b"a question", now)
+    assert await calls.answer("k") is None
+    await calls.sending("b", ["k"])
+    await calls.sent("b", "batch-1", None)
+    await calls.ended("b", {"k": BatchAnswer(200, b"an answer")})
+    await calls.add("k", b"a question", now)
+    assert await calls.answer("k") == BatchAnswer(200, b"an answer")
+    assert await calls.take(now, 10) == []
+    # One that is of no use is asked for again.
+    await calls.add("k", b"a question", now, again=True)
+    assert await calls.answer("k") is None
+    assert await calls.take(now, 10) == [("k", b"a question")]
+    await calls.close()
