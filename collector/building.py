@@ -136,7 +136,9 @@ class Builder:
                 self._metrics.traces_ignored.labels(one.reason).inc()
             if keeps_spans and not stopping and _may_become_a_request(trace, one):
                 body = otlp.encode_trace(trace)
-                if body != before and len(body) <= _MOST_KEPT_BYTES:
+                if len(body) > _MOST_KEPT_BYTES:
+                    self._metrics.spans_dropped.inc(len(item.trace.spans))
+                elif body != before:
                     version = otlp.version_of(trace)
                     outcome.fragments.append(Fragment(trace.trace_id, version, body))
         return outcome

@@ -48,13 +48,14 @@ async def test_a_trace_that_never_ends_grows_to_its_bound_and_no_further(metrics
     assert rig.count("spans_dropped_total") == 3
 
 
-@pytest.mark.parametrize("size", [1_000, 40_000_000])
-async def test_spans_too_large_to_be_looked_up_again_are_not_kept(
-    metrics: Metrics, size: int
+@pytest.mark.parametrize(("size", "dropped"), [(1_000, 0), (40_000_000, 1)])
+async def test_spans_too_large_to_be_looked_up_again_are_not_kept_and_counted(
+    metrics: Metrics, size: int, dropped: int
 ) -> None:
     rig = Rig(metrics)
     await to_a_fresh_process(rig, part(0, note="x" * size))
-    assert len(rig.store.kept) == (size == 1_000)
+    assert len(rig.store.kept) == 1 - dropped
+    assert rig.count("spans_dropped_total") == dropped
 
 
 async def test_a_request_is_stored_without_spans_too_large_to_be_looked_up_again(
