@@ -156,6 +156,28 @@ async def test_a_reader_that_rests_keeps_its_partitions_and_holds_little(
     assert sorted(int(r.body) for r in [first, *rest]) == list(range(1000))
 
 
+async def test_a_full_reader_that_is_given_more_partitions_reads_on_in_those_it_had(
+    open_journal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_consumer, "_BUFFER_RECORDS", 100)
+    journal = await open_journal()
+    first = await journal.consumer(SIGNALS, "g")
+    await first.poll(1, 0.5)
+    second = await journal.consumer(SIGNALS, "g")
+    async with asyncio.timeout(30):
+        while (first.share, second.share) != (0.5, 0.5):
+            await second.poll(1, 0.1)
+    await journal.append([Entry(SIGNALS, "signals", str(n), b"%d" % n) for n in range(2000)])
+    await asyncio.sleep(2)  # until it is full
+    await second.close()
+    assert isinstance(first, kafka_consumer.KafkaConsumer)
+    async with asyncio.timeout(30):
+        await asyncio.gather(*map(first.owning, range(4)))
+    await asyncio.sleep(1)
+    found = await read(first, 2000)
+    assert sorted(int(record.body) for record in found) == list(range(2000))
+
+
 async def test_members_of_a_group_have_shares_that_add_up(open_journal: Open) -> None:
     journal = await open_journal()
     first = await journal.consumer(SIGNALS, "g")
