@@ -427,7 +427,7 @@ def _take_up_parked(client: Any) -> None:
     (kafka-python 3.0.12, `Fetcher.fetched_records`). What is at its end is nothing. A version
     without these fields is left alone.
     """
-    fetcher = getattr(client, "_fetcher", None)
+    fetcher: Any = getattr(client, "_fetcher", None)
     if not getattr(fetcher, "_next_partition_records", True):
         fetcher._next_partition_records = None
 
