@@ -24,6 +24,7 @@ from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from collector.errors import DependencyError, GroundwatchError, TransientDependencyError
+from collector.kafka.backlog import Backlog
 from collector.kafka.client import Brokers
 from collector.ports import LetGo, Record
 from collector.telemetry import RateLimitedLog
@@ -33,7 +34,6 @@ _BUFFER_BYTES = 32 * 1024 * 1024
 _BUFFER_RECORDS = 1000
 _POLL_MS = 200
 _JOIN_SECONDS = 5.0
-_ARRIVAL_SECONDS = 1.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
 _REST_SECONDS = 1.0
@@ -63,16 +63,14 @@ class KafkaConsumer:
         self._let_go: LetGo | None = None
         self._joined = asyncio.Event()
         self._news = asyncio.Event()
-        self._arrival = asyncio.Event()
         self._closing = False
         self._error: DependencyError | None = None
         # Of the partitions this member owns: the buffer, and how far each is read and done.
         self._buffer: deque[Record] = deque()
         self._buffered_bytes = 0
         self._polled: dict[int, int] = {}
-        self._committed: dict[int, int] = {}
-        self._open: dict[int, deque[tuple[int, float]]] = {}
         self._next: dict[int, int] = {}
+        self._backlog = Backlog()
         # Partitions whose earlier records the reader has still to finish, and all let go of so far.
         self._leaving: set[int] = set()
         self._former: set[int] = set()
@@ -171,7 +169,7 @@ class KafkaConsumer:
                 raise ValueError(
                     f"partition {partition}, offset {offset}: commit only what was polled"
                 )
-            if offset > self._committed.get(partition, 0):
+            if offset > (self._backlog.start(partition) or 0):
                 moved[partition] = offset
         if not moved:
             return
@@ -181,28 +179,24 @@ class KafkaConsumer:
         }
         await self._call(self._client.commit, offsets, _COMMIT_SECONDS * 1000)
         for partition, offset in moved.items():
-            self._committed[partition] = offset
-            is_open = self._open.get(partition, deque())
-            while is_open and is_open[0][0] < offset:
-                is_open.popleft()
+            self._backlog.starts(partition, offset)
 
     async def lag(self) -> tuple[int, float]:
         """See `collector.ports.Consumer.lag`; of the partitions this member owns."""
         self._check_open()
-        owned = [TopicPartition(self.topic, partition) for partition in self._polled]
+        owned = [TopicPartition(self.topic, partition) for partition in self._backlog.partitions]
         if not owned:
             return 0, 0.0
         ends = await self._call(self._client.end_offsets, owned)
-        records = 0
+        records, now = 0, self._clock.now().timestamp()
         for place, end in ends.items():
-            partition = place.partition
-            is_open = self._open.get(partition)
-            if is_open:
-                end = max(end, is_open[-1][0] + 1)
-            if partition not in self._committed:
-                self._committed[partition] = await self._start_of(place)
-            records += max(0, end - self._committed[partition])
-        return records, await self._oldest_age() if records else 0.0
+            if self._backlog.start(place.partition) is None:
+                self._backlog.starts(place.partition, await self._start_of(place))
+            records += self._backlog.count(place.partition, end, now)
+        oldest = await self._backlog.oldest() if records else None
+        if oldest is None:
+            return records, 0.0
+        return records, max(0.0, self._clock.now().timestamp() - oldest)
 
     async def close(self) -> None:
         """Leave the group; the other members go on. May be called twice."""
@@ -243,14 +237,13 @@ class KafkaConsumer:
             self._next[partition] = offset + 1
             self._buffer.append(record)
             self._buffered_bytes += len(record.body)
-            self._open[partition].append((offset, record.appended_at))
+            self._backlog.received(partition, offset, record.appended_at)
         self._news.set()
-        self._arrival.set()
 
     def _gained(self, partitions: set[int]) -> None:
         for partition in partitions:
             self._polled[partition] = 0
-            self._open[partition] = deque()
+            self._backlog.gained(partition)
         self._owned |= partitions
         self._gain.set()
         self._joined.set()
@@ -302,9 +295,8 @@ class KafkaConsumer:
         self._former |= partitions
         for partition in partitions:
             self._polled.pop(partition, None)
-            self._committed.pop(partition, None)
-            self._open.pop(partition, None)
             self._next.pop(partition, None)
+            self._backlog.dropped(partition)
 
     def _unbuffer(self, partitions: set[int]) -> None:
         self._buffer = deque(r for r in self._buffer if r.position.partition not in partitions)
@@ -323,16 +315,6 @@ class KafkaConsumer:
             return committed
         first: dict[TopicPartition, int] = await self._call(self._client.beginning_offsets, [place])
         return first[place]
-
-    async def _oldest_age(self) -> float:
-        """Return the age in seconds of the oldest record not done, once it has arrived."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ARRIVAL_SECONDS):
-                while not any(self._open.values()):
-                    self._arrival.clear()
-                    await self._arrival.wait()
-        since = min((seen[0][1] for seen in self._open.values() if seen), default=None)
-        return 0.0 if since is None else max(0.0, self._clock.now().timestamp() - since)
 
     async def _call(self, call: Callable[..., _T], *args: object) -> _T:
         """Make a call of the client that may be made beside its polling, and waits for brokers."""
