@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,6 +73,12 @@ EXTRAS = (
 )
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_configure() -> None:
+    """Let what tests start hear Ctrl-C: a shell has what it runs in the background ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:

@@ -126,6 +126,7 @@ def test_the_button_that_takes_back_and_the_key_agree(opened: Opening) -> None:
     page.get_by_role("button", name="Take “edited” back").click()
     told(page, "Taken back.")
     page.locator("#back").click()
+    page.wait_for_url("**/conversation/**")
     page.keyboard.press("u")
     told(page, "Taken back: golden row proposed")
     expect(page.locator("#t1-answer .badge")).to_have_text("unreviewed")
