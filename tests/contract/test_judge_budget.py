@@ -138,9 +138,9 @@ async def test_workers_of_several_processes_never_set_aside_more_than_the_limit(
     finally:
         for ledger in ledgers:
             await ledger.close()
-    # A hundred hundredths, as far as they add up in binary. Who asks for the last while another
-    # has it set aside for a moment is told no.
-    assert 97 <= sum(done) <= 100
+    # A hundred hundredths, as far as they add up in binary. In a table, who asks for the last
+    # while another has it set aside for a moment is told no.
+    assert (97 if isinstance(ledgers[0], SharedLedger) else 99) <= sum(done) <= 100
     assert total.today_usd == pytest.approx(sum(done) * 0.01)
     assert total.today_usd <= 1.0
     assert min(done) > 0
@@ -259,9 +259,11 @@ async def test_three_workers_stay_within_one_budget_and_a_restart_changes_nothin
 
         again = await opener()
         judge = judge_on(server, again, limit)
+        calls = len(server.requests)
         done, _ = await spend_all(judge)
         assert done == 0
-        # What was too little for the second of a judgement's calls may have paid for a first.
+        # By a table, what was too little for the second of a judgement's calls may pay for a first.
+        assert isinstance(again, SharedLedger) or len(server.requests) == calls
         paid = sum(cost_of(received) for received in server.requests)
         assert paid <= limit
         assert (await again.spending(datetime.now(UTC))).today_usd == pytest.approx(paid)
