@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +148,11 @@ async def test_a_rate_spaces_the_questions() -> None:
     target_config = TargetConfig(requests_per_second=10)
     with AssistantServer(lambda _: GOOD) as assistant:
         target = HttpTarget(assistant.url, target_config)
+        began = time.monotonic()
         await asyncio.gather(*(target.ask(ROW) for _ in range(4)))
         await target.close()
-    first, *_, last = sorted(assistant.started)
-    assert last - first >= 0.25
+    # From the start: on a busy machine the first arrives late, the last never early.
+    assert max(assistant.started) - began >= 0.3
 
 
 def test_an_expression_that_cannot_be_read_is_named() -> None:

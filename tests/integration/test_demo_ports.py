@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,14 @@ from collector.demo import live
 async def test_a_default_port_is_taken_just_before_it_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = ListenConfig().otlp_http
-    monkeypatch.setattr(live, "_is_free", lambda address: address == usual)
-    host, _, port = usual.rpartition(":")
-    with socket.socket() as other:
-        with suppress(OSError):  # somebody else has it already
-            other.bind((host, int(port)))
-            other.listen()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+
+        class Usual(ListenConfig):
+            otlp_http: str = f"127.0.0.1:{port}"
+
+        monkeypatch.setattr(live, "ListenConfig", Usual)
+        monkeypatch.setattr(live, "_is_free", lambda address: address.endswith(f":{port}"))
         async with AsyncExitStack() as stack:
             agent = await live._start(stack, tmp_path)
             assert not agent.urls.otlp_http.endswith(f":{port}")
