@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from collector.candidates import CandidateEvent
-from collector.config import StoreConfig
 from collector.model import Document
 from collector.model_evaluation import EvalRecord
-from collector.telemetry import Metrics
 from dashboards.candidate_states import states_of
 from dashboards.reports import Reports
 from dashboards.windows import Window
@@ -26,11 +21,8 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    url = f"chdb://{tmp_path_factory.mktemp('store')}"
-    opened = asyncio.run(ClickHouseStore.open(url, StoreConfig(), Metrics(CollectorRegistry())))
-    yield opened
-    asyncio.run(opened.close())
+def store(clickhouse: ClickHouseStore) -> ClickHouseStore:
+    return clickhouse
 
 
 def documents(*pages: str, cited: str | None = None) -> list[Document]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import StoreConfig
 from collector.conversations import conversation_turns
 from collector.inference import KINDS
 from collector.model import Signal, SignalKind
-from collector.telemetry import Metrics
 from collector.worst import worst_conversations
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, stored
@@ -25,12 +20,8 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    yield store
-    asyncio.run(store.close())
+def store(clickhouse: ClickHouseStore) -> ClickHouseStore:
+    return clickhouse
 
 
 def fresh() -> str:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import StoreConfig
 from collector.errors import MalformedPayload
 from collector.model import Claim, Judgement, Verdict
-from collector.telemetry import Metrics
 from dashboards.reports import Reports
 from dashboards.review.app import build_review
 from dashboards.windows import Window
@@ -26,12 +22,8 @@ DAY = Window(AT - timedelta(hours=1), AT + timedelta(hours=1))
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    yield store
-    asyncio.run(store.close())
+def store(clickhouse: ClickHouseStore) -> ClickHouseStore:
+    return clickhouse
 
 
 @pytest.fixture

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import StoreConfig
 from collector.model import Decision, Judgement, StoredRequest
 from collector.pacing import NO_SCORE, bin_of
 from collector.ports import Store
 from collector.sampling import raised
-from collector.telemetry import Metrics
 from sinks.clickhouse import ClickHouseStore
-from tests.fakes.store import AT, MemoryStore, decision, stored
+from tests.fakes.store import AT, decision, stored
 
 JUDGE = {"scorer": "faithfulness", "fingerprint": "current"}
-
-
-@pytest.fixture(scope="module")
-def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    yield store
-    asyncio.run(store.close())
-
-
-@pytest.fixture(params=["memory", "clickhouse"])
-def store(request: pytest.FixtureRequest) -> Store:
-    if request.param == "memory":
-        return MemoryStore()
-    real: ClickHouseStore = request.getfixturevalue("clickhouse")
-    return real
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,14 +18,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from pydantic import SecretStr
 
-from collector.config import JournalConfig, ReceiveConfig
+from collector.config import ReceiveConfig
 from collector.errors import (
     GroundwatchError,
     Overloaded,
     PermanentDependencyError,
     TransientDependencyError,
 )
-from collector.journal.sqlite import SqliteJournal
 from collector.ports import Journal
 from collector.receivers.otlp_grpc import GrpcReceiver
 from collector.telemetry import Metrics
@@ -36,18 +34,6 @@ from tests.fakes.receiving import counted, journalled
 
 MIB = 1024 * 1024
 Serve = Callable[..., Awaitable[Any]]
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    journal: Journal
-    if request.param == "sqlite":
-        config = JournalConfig(max_bytes=16 * MIB, min_free_disk_bytes=0)
-        journal = await SqliteJournal.open(tmp_path / "journal.db", config)
-    else:
-        journal = MemoryJournal(max_bytes=16 * MIB)
-    yield journal
-    await journal.close()
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 
-from collector.config import JournalConfig, ReceiveConfig
+from collector.config import ReceiveConfig
 from collector.errors import Overloaded, TransientDependencyError
-from collector.journal.sqlite import SqliteJournal
 from collector.model import Signal
 from collector.ports import SIGNALS, Journal
 from collector.receivers.otlp_http import build_app
@@ -33,18 +32,6 @@ from tests.fakes.otlp_bodies import log_request, trace_request
 from tests.fakes.receiving import JSON, PROTOBUF, HttpReceivers, counted, journalled
 
 MIB = 1024 * 1024
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    journal: Journal
-    if request.param == "sqlite":
-        config = JournalConfig(max_bytes=16 * MIB, min_free_disk_bytes=0)
-        journal = await SqliteJournal.open(tmp_path / "journal.db", config)
-    else:
-        journal = MemoryJournal(max_bytes=16 * MIB)
-    yield journal
-    await journal.close()
 
 
 @pytest.fixture

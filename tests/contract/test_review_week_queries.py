@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import ReviewConfig, StoreConfig
+from collector.config import ReviewConfig
 from collector.model import Judgement
 from collector.model.judgement import Usage
 from collector.releases import Release, write_release
-from collector.telemetry import Metrics
 from dashboards.measured import told
 from dashboards.reports import Reports
 from dashboards.review.desk import Desk
@@ -25,13 +22,9 @@ WEEK = Window(AT - timedelta(days=3), AT + timedelta(days=4))
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    asyncio.run(fill(store))
-    yield Desk(Reports(store, "a"), ReviewConfig())
-    asyncio.run(store.close())
+def desk(clickhouse: ClickHouseStore) -> Desk:
+    asyncio.run(fill(clickhouse))
+    return Desk(Reports(clickhouse, "a"), ReviewConfig())
 
 
 async def fill(store: ClickHouseStore) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import StoreConfig
 from collector.errors import UsageError
 from collector.model import Judgement, StoredRequest
-from collector.telemetry import Metrics
 from dashboards.reports import Reports
 from dashboards.windows import Window
 from sinks.clickhouse import ClickHouseStore
@@ -24,13 +20,9 @@ DAY = Window(AT - timedelta(hours=12), AT + timedelta(hours=12))
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    asyncio.run(fill(store))
-    yield Reports(store, "first-1", SCORERS)
-    asyncio.run(store.close())
+def reports(clickhouse: ClickHouseStore) -> Reports:
+    asyncio.run(fill(clickhouse))
+    return Reports(clickhouse, "first-1", SCORERS)
 
 
 def request(name: str, drawn: list[str], probability: float, **changes: Any) -> StoredRequest:

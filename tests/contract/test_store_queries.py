@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
-from collector.config import StoreConfig
 from collector.conversations import conversation_turns
 from collector.model import Calibration, Claim, Document, Judgement, Signal, Verdict
-from collector.telemetry import Metrics
 from collector.worst import worst_conversations
 from sinks.clickhouse import ClickHouseStore
 from tests.fakes.store import AT, decision, stored
@@ -24,12 +19,8 @@ JUDGE = {"scorer": "faithfulness", "fingerprint": "current"}
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    folder = tmp_path_factory.mktemp("store")
-    metrics = Metrics(CollectorRegistry())
-    store = asyncio.run(ClickHouseStore.open(f"chdb://{folder}", StoreConfig(), metrics))
-    yield store
-    asyncio.run(store.close())
+def store(clickhouse: ClickHouseStore) -> ClickHouseStore:
+    return clickhouse
 
 
 @pytest.fixture

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tests.fakes.serving import Served
+
 Body = dict[str, Any]
 
 
-class AssistantServer:
+class AssistantServer(Served):
     """Answers at `url`, on a free port of the loopback, in a thread of its own.
 
     Args:
@@ -40,27 +39,8 @@ class AssistantServer:
         """When each question came, in seconds on the monotonic clock."""
         self.headers: list[dict[str, str]] = []
         self._now = 0
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/ask"
-        app = Starlette(routes=[Route("/ask", self._ask, methods=["POST"])])
-        config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
-        )
-
-    def __enter__(self) -> AssistantServer:
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        self._thread.join(timeout=10)
-        self._socket.close()
+        super().__init__(Starlette(routes=[Route("/ask", self._ask, methods=["POST"])]))
+        self.url = f"{self.root}/ask"
 
     async def _ask(self, request: Request) -> Response:
         body: Body = await request.json()

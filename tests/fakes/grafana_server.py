@@ -10,18 +10,15 @@ with method and path of each write before it is done: there a test lets others w
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.processes import free_port
+from tests.fakes.serving import Served
 
 Json = dict[str, Any]
 _REQUIRED_OF_A_RULE = (
@@ -30,7 +27,7 @@ _REQUIRED_OF_A_RULE = (
 )
 
 
-class GrafanaServer:
+class GrafanaServer(Served):
     """The server, on a free port of the loopback, in a thread of its own. A context manager.
 
     Args:
@@ -39,8 +36,6 @@ class GrafanaServer:
     """
 
     def __init__(self, path: str = "", role: str = "Admin") -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}{path}"
         self.token = "glsa_token_of_a_service_account"
         self.role = role
         self.folders: dict[str, Json] = {}
@@ -65,26 +60,8 @@ class GrafanaServer:
                 methods=["GET", "PUT"],
             ),
         ]
-        config = uvicorn.Config(
-            Starlette(routes=[self._guarded(route) for route in routes]),
-            host="127.0.0.1",
-            port=port,
-            log_level="error",
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        deadline = time.monotonic() + 10
-        while not self._server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._thread.join(10)
+        super().__init__(Starlette(routes=[self._guarded(route) for route in routes]))
+        self.url = f"{self.root}{path}"
 
     def _guarded(self, route: Route) -> Route:
         """Ask for the token and its role before anything else."""

@@ -16,19 +16,19 @@ import asyncio
 import json
 import re
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+
+from tests.fakes.serving import Served
 
 Body = dict[str, Any]
 Behaviour = Callable[[Body], Awaitable[Response]]
@@ -42,7 +42,7 @@ class Received(NamedTuple):
     body: Body
 
 
-class OpenAIServer:
+class OpenAIServer(Served):
     """The server, on a free port of the loopback, in a thread of its own.
 
     Args:
@@ -64,28 +64,9 @@ class OpenAIServer:
         self._script = deque(behaviours)
         self._default = default or good()
         self._latency_seconds = latency_seconds
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         chat = Route("/v1/chat/completions", self._complete, methods=["POST"])
-        app = Starlette(routes=[chat, *routes])
-        config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
-        )
-
-    def __enter__(self) -> OpenAIServer:
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        self._thread.join(timeout=10)
-        self._socket.close()
+        super().__init__(Starlette(routes=[chat, *routes]))
+        self.base_url = f"{self.root}/v1"
 
     async def _complete(self, request: Request) -> Response:
         body: Body = await request.json()

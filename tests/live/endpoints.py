@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
-import threading
-import time
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.fakes.serving import Served
 from tests.live.apps.shop import ANSWER, INPUT_TOKENS, OUTPUT_TOKENS, QUESTION
 
 Body = dict[str, Any]
@@ -26,7 +23,7 @@ USAGE = {
 }
 
 
-class Endpoints:
+class Endpoints(Served):
     """Both in one server on a free port of the loopback. A context manager.
 
     The model asks for the first tool it is offered, with the question, and answers once it has
@@ -36,31 +33,13 @@ class Endpoints:
 
     def __init__(self) -> None:
         self.received: list[tuple[bytes, str]] = []
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         routes = [
             Route("/v1/chat/completions", _complete, methods=["POST"]),
             Route("/v1/responses", _respond, methods=["POST"]),
             Route("/{path:path}", self._take, methods=["GET", "POST"]),
         ]
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        self._thread.join(timeout=10)
-        self._socket.close()
+        super().__init__(Starlette(routes=routes))
+        self.url = self.root
 
     async def _take(self, request: Request) -> Response:
         if not request.url.path.endswith("/v1/traces"):
