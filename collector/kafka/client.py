@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -12,6 +13,7 @@ from kafka.errors import (
     AuthorizationError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    IllegalStateError,
     InvalidReplicationFactorError,
     InvalidSessionTimeoutError,
     KafkaConnectionError,
@@ -263,3 +265,13 @@ class Brokers:
                 f"{name}no answer in time; are address, TLS, user and password right?"
             )
         return TransientDependencyError(f"{name}{type(err).__name__}")
+
+
+def positions_of(client: Any) -> dict[int, int]:
+    """Return where a consumer reads each partition on, of those where that is known."""
+    found: dict[int, int] = {}
+    for place in client.assignment():
+        with suppress(IllegalStateError, KeyError):  # it went in between
+            if (offset := client.position(place, timeout_ms=0)) is not None:
+                found[place.partition] = offset
+    return found

@@ -25,7 +25,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from collector.errors import DependencyError, GroundwatchError, TransientDependencyError
 from collector.kafka.backlog import Backlog
-from collector.kafka.client import Brokers
+from collector.kafka.client import Brokers, positions_of
 from collector.ports import LetGo, Record
 from collector.telemetry import RateLimitedLog
 from collector.timing import Clock
@@ -37,6 +37,7 @@ _JOIN_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
 _REST_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 
 Read = Callable[[Any], Record]
 _T = TypeVar("_T")
@@ -65,6 +66,7 @@ class KafkaConsumer:
         self._news = asyncio.Event()
         self._closing = False
         self._error: DependencyError | None = None
+        self._look_at = 0.0
         # Of the partitions this member owns: the buffer, and how far each is read and done.
         self._buffer: deque[Record] = deque()
         self._buffered_bytes = 0
@@ -169,7 +171,7 @@ class KafkaConsumer:
                 raise ValueError(
                     f"partition {partition}, offset {offset}: commit only what was polled"
                 )
-            if offset > (self._backlog.start(partition) or 0):
+            if offset > self._backlog.committed(partition):
                 moved[partition] = offset
         if not moved:
             return
@@ -179,7 +181,7 @@ class KafkaConsumer:
         }
         await self._call(self._client.commit, offsets, _COMMIT_SECONDS * 1000)
         for partition, offset in moved.items():
-            self._backlog.starts(partition, offset)
+            self._backlog.commits(partition, offset)
 
     async def lag(self) -> tuple[int, float]:
         """See `collector.ports.Consumer.lag`; of the partitions this member owns."""
@@ -190,8 +192,10 @@ class KafkaConsumer:
         ends = await self._call(self._client.end_offsets, owned)
         records, now = 0, self._clock.now().timestamp()
         for place, end in ends.items():
-            if self._backlog.start(place.partition) is None:
-                self._backlog.starts(place.partition, await self._start_of(place))
+            if not self._backlog.knows(place.partition):
+                start = await self._start_of(place)
+                if not self._backlog.knows(place.partition):
+                    self._backlog.reads_on(place.partition, start)
             records += self._backlog.count(place.partition, end, now)
         oldest = await self._backlog.oldest() if records else None
         if oldest is None:
@@ -237,8 +241,15 @@ class KafkaConsumer:
             self._next[partition] = offset + 1
             self._buffer.append(record)
             self._buffered_bytes += len(record.body)
-            self._backlog.received(partition, offset, record.appended_at)
+            # A producer may have given no time, which is one before 1970.
+            is_dated = record.appended_at > 0
+            since = record.appended_at if is_dated else self._clock.now().timestamp()
+            self._backlog.received(partition, offset, since)
         self._news.set()
+
+    def _reads_on(self, positions: dict[int, int]) -> None:
+        for partition, offset in positions.items():
+            self._backlog.reads_on(partition, offset)
 
     def _gained(self, partitions: set[int]) -> None:
         for partition in partitions:
@@ -309,12 +320,10 @@ class KafkaConsumer:
         return task
 
     async def _start_of(self, place: TopicPartition) -> int:
-        """Return where the group starts in a partition of which it has committed nothing here."""
-        committed: int | None = await self._call(self._client.committed, place)
-        if committed is not None:
-            return committed
+        """Return where the group starts in a partition, as far as brokers tell."""
         first: dict[TopicPartition, int] = await self._call(self._client.beginning_offsets, [place])
-        return first[place]
+        committed: int | None = await self._call(self._client.committed, place)
+        return max(first[place], committed or 0)
 
     async def _call(self, call: Callable[..., _T], *args: object) -> _T:
         """Make a call of the client that may be made beside its polling, and waits for brokers."""
@@ -353,6 +362,9 @@ class KafkaConsumer:
         records = [self._read(message) for messages in found.values() for message in messages]
         if records:
             self.on_loop(self._received, records)
+        if self._loop.time() >= self._look_at:
+            self._look_at = self._loop.time() + _LOOK_SECONDS
+            self.on_loop(self._reads_on, positions_of(self._client))
         if not self._joined.is_set() and self._client.group_metadata().generation_id >= 0:
             self.on_loop(self._joined.set)
         is_full = self._buffered_bytes + sum(len(r.body) for r in records) >= _BUFFER_BYTES

@@ -37,6 +37,7 @@ class ScriptedClient:
         self.closed = False
         self.partitions = {0}
         self.metadata_fails = False
+        self.reads_on = 0
 
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[int]]:
         try:
@@ -44,6 +45,7 @@ class ScriptedClient:
         except queue.Empty:
             return {}
         if isinstance(step, list):
+            self.reads_on = step[-1] + 1
             return {TopicPartition(TOPIC, 0): step}
         call = step.send  # a coroutine of the listener, driven as the client's I/O thread does
         try:
@@ -76,6 +78,18 @@ class ScriptedClient:
 
     def assignment(self) -> set[TopicPartition]:
         return {TopicPartition(TOPIC, 0)}
+
+    def position(self, _: TopicPartition, timeout_ms: int) -> int:
+        return self.reads_on
+
+    def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, self.reads_on)
+
+    def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def committed(self, _: TopicPartition) -> int:
+        return 1000
 
     def paused(self) -> set[TopicPartition]:
         return set()
@@ -202,6 +216,18 @@ async def test_brokers_that_count_anew_are_read_anew() -> None:
     assert forgotten == [{0}]
     await consumer.commit({0: 2})
     assert client.committed_offsets == [7, 2]
+    await consumer.close()
+
+
+async def test_a_topic_that_ends_before_what_was_committed_in_it_is_committed_anew() -> None:
+    consumer, client = await joined(5)
+    await consumer.lag()
+    client.script.put([0, 1])
+    await offsets(consumer, 2)
+    assert (await consumer.lag())[0] == 2
+    await consumer.commit({0: 2})
+    assert client.committed_offsets == [2]
+    assert await consumer.lag() == (0, 0.0)
     await consumer.close()
 
 
