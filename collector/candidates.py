@@ -99,7 +99,7 @@ def actor_of(name: Any) -> str:
     Raises:
         MalformedPayload: it is none.
     """
-    told = plain(name).strip() if isinstance(name, str) else ""
+    told = plain(name) if isinstance(name, str) else ""
     if not told:
         raise MalformedPayload("actor: must not be empty; say who you are")
     if len(told) > MAX_LABELLER_CHARACTERS:

@@ -118,7 +118,7 @@ def _parse(number: int, item: Any, labelled_at: datetime) -> Label:
         raise MalformedPayload(f"label {number}: must be an object")
     known = {key: item[key] for key in _GIVEN if item.get(key) is not None}
     if isinstance(name := known.get("labeller"), str):
-        known["labeller"] = plain(name).strip()  # one person, one name
+        known["labeller"] = plain(name)  # one person, one name
     try:
         label = msgspec.convert({"labelled_at": labelled_at, **known}, Label)
     except msgspec.ValidationError as err:

@@ -16,7 +16,7 @@ _UNSAFE = re.compile(f"[{_CONTROLS}{_SURROGATES}]")
 
 def plain(text: str) -> str:
     """Return text as one line without control characters."""
-    return _UNSAFE.sub("", " ".join(text.split()))
+    return _UNSAFE.sub("", " ".join(text.split())).strip()
 
 
 def plain_json(text: str) -> str:

@@ -371,7 +371,7 @@ def _beside(item: Any, held: Mapping[tuple[str, str, str], Row]) -> Any:
     """Check one label against the one it replaces; a claim once drawn by chance stays so."""
     if not isinstance(item, Mapping) or "seen" not in item:
         return item
-    labeller = plain(str(item.get("labeller"))).strip()
+    labeller = plain(str(item.get("labeller")))
     key = (str(item.get("trace_id")), str(item.get("claim") or ""), labeller)
     old = held.get(key)
     if old is not None and not (old["verdict"] or old["cause"] or old["note"]):

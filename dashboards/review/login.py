@@ -129,7 +129,7 @@ class Door(AuthenticationBackend):
         if len(given) != 1 or not any(peer in net for net in self._config.trusted_proxies):
             return ""  # two values: one of them may be the visitor's own
         name = given[0].encode("latin-1").decode("utf-8", "replace")
-        return plain(name).strip()[:MAX_NAME_CHARACTERS].strip()
+        return plain(name)[:MAX_NAME_CHARACTERS].strip()
 
     def _has_token(self, conn: HTTPConnection) -> bool:
         scheme, _, given = conn.headers.get("authorization", "").strip().partition(" ")
