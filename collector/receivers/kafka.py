@@ -105,12 +105,13 @@ class TopicReader:
             return True
         reasons = await asyncio.gather(*(self._take(record, patiently) for record in records))
         self._lately.extend(reason is not None for reason in reasons)
-        if len(self._lately) == WINDOW and sum(self._lately) > self._source.max_bad_share * WINDOW:
+        # Decided as soon as it is certain: who starts again and again must not drain it either.
+        if sum(self._lately) > self._source.max_bad_share * WINDOW:
             log.error(
                 "reading_stopped",
                 topic=self.topic,
                 unreadable=sum(self._lately),
-                of_the_last=WINDOW,
+                of_the_last=len(self._lately),
                 cure="check the topic's name and encoding (otlp_proto or otlp_json for traces and "
                 "logs, JSON for signals), then start again; or raise source.kafka.max_bad_share",
             )

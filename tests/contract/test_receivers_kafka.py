@@ -180,6 +180,16 @@ async def test_a_topic_in_another_format_stops_its_reader_before_it_is_drained(
     assert len(topics.letters.kept) < WINDOW
 
 
+async def test_a_topic_in_another_format_is_not_drained_by_starting_again(topics: Topics) -> None:
+    topics.write("traces", *(b"\x00jaeger %d" % number for number in range(5 * WINDOW)))
+    for _ in range(3):
+        async with topics.read() as tasks:
+            await asyncio.wait(tasks, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+            assert sum(task.done() for task in tasks) == 1
+    # Each time half of them at most: one more, and it is certain.
+    assert len(topics.letters.kept) <= 3 * WINDOW // 2
+
+
 async def test_nothing_is_committed_that_is_not_in_the_journal(topics: Topics) -> None:
     (body,) = bodies(1, 1)
     topics.write("traces", body)
