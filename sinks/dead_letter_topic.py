@@ -26,6 +26,8 @@ from sinks.dead_letters import About, DeadLetter
 
 _NOT_WRITTEN = "dead letters: not written: "
 _SEND_SECONDS = 15.0
+_KEY_CHARACTERS = 1000
+"""Kept of a key where a letter is too large; those of our own topics are shorter."""
 
 
 class DeadLetterTopic:
@@ -71,6 +73,7 @@ class DeadLetterTopic:
         try:
             self._send([(_id_of(record), body, headers)])
         except MessageSizeTooLargeError:
+            headers["key"] = record.key[:_KEY_CHARACTERS]
             self._send([(_id_of(record), b"", headers)])
 
     def read(self) -> Iterator[DeadLetter]:
@@ -143,7 +146,7 @@ def _id_of(record: Record) -> str:
 
 def _decoded(letter_id: str, message: Any) -> DeadLetter | None:
     try:
-        texts = {name: text.decode() for name, text in message.headers}
+        texts = {name: text.decode() for name, text in message.headers if text is not None}
         said = msgspec.convert(texts, About, strict=False)
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None

@@ -12,8 +12,16 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+from unittest import mock
+
+from kafka import KafkaProducer
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+Headers = list[tuple[str, bytes | None]]
 
 LIBS = "GROUNDWATCH_KAFKA_LIBS"
 START_SECONDS = 180.0
@@ -187,6 +195,26 @@ class SecuredKafka(ApacheKafka):
 def a_broker(folder: Path) -> Broker:
     """Return Apache Kafka where its jars are named, else the small broker."""
     return ApacheKafka(folder) if LIBS in os.environ else SmallBroker(folder)
+
+
+@contextmanager
+def written_raw(broker: Broker, topic: str) -> Iterator[Callable[[Headers], None]]:
+    """Write records with headers that have no value: other clients do, this one refuses to."""
+    append = DefaultRecordBatchBuilder.append
+
+    def without_values(*arguments: Any) -> Any:
+        *given, headers = arguments
+        return append(*given, [(name, value or None) for name, value in headers])
+
+    producer = KafkaProducer(bootstrap_servers=[broker.address])
+
+    def write(headers: Headers) -> None:
+        given = [(name, value or b"") for name, value in headers]
+        producer.send(topic, b"x", key=b"foreign", headers=given).get(30)
+
+    with mock.patch.object(DefaultRecordBatchBuilder, "append", without_values):
+        yield write
+    producer.close()
 
 
 def _free_port() -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from google.protobuf.message import DecodeError
 from kafka.errors import KafkaError, MessageSizeTooLargeError
@@ -34,6 +34,7 @@ from collector.ports import (
     TELEMETRY,
     Consumer,
     Entry,
+    EntryKind,
     Position,
     Record,
 )
@@ -45,6 +46,7 @@ TOPICS = (TELEMETRY, SIGNALS, JUDGE, CONVERSATIONS)
 PENDING_BYTES = 128 * 1024 * 1024
 """Bodies held in memory until the brokers have them; beyond that senders are told to wait."""
 
+_KINDS: dict[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}
 _DEAD_LETTER_BYTES = 256 * 1024 * 1024
 _CLOSE_SECONDS = 5.0
 
@@ -290,11 +292,11 @@ def keyed(entry: Entry) -> list[Entry]:
 
 
 def record_of(message: Any) -> Record:
-    """Return a message of our own topics as a record."""
-    headers = dict(message.headers)
+    """Return a message of our own topics as a record, whoever wrote it. Raises nothing."""
+    kind = (dict(message.headers).get("kind") or b"").decode(errors="replace")
     return Record(
         position=Position(message.partition, message.offset),
-        kind=headers.get("kind", b"otlp_traces").decode(),
+        kind=_KINDS.get(kind, "otlp_traces"),
         key=(message.key or b"").decode(errors="replace"),
         body=message.value or b"",
         appended_at=message.timestamp / 1000,

@@ -15,7 +15,7 @@ from collector.journal.kafka import KafkaJournal
 from collector.kafka.client import Brokers
 from collector.ports import Position, Record
 from sinks.dead_letter_topic import DeadLetterTopic
-from tests.kafka_broker import Broker, SmallBroker
+from tests.kafka_broker import Broker, SmallBroker, written_raw
 
 MIB = 1024 * 1024
 Open = Callable[..., Awaitable[DeadLetterTopic]]
@@ -89,6 +89,31 @@ async def test_a_body_larger_than_the_topic_takes_leaves_its_trace_without_the_b
     (letter,) = topic.read()
     assert (letter.record.position.offset, letter.reason) == (1, "too_large")
     assert (letter.record.body, letter.body_lost) == (b"", True)
+
+
+async def test_a_key_larger_than_the_topic_takes_is_cut(open_topic: Open) -> None:
+    topic = await open_topic()
+    topic.append(record(1)._replace(key="k" * 5 * MIB), "malformed")
+    (letter,) = topic.read()
+    assert (letter.record.position.offset, letter.body_lost) == (1, True)
+    assert letter.record.key == "k" * 1000
+
+
+async def test_what_others_wrote_into_the_topic_is_left_out(
+    open_topic: Open, broker: Broker, prefix: str
+) -> None:
+    topic = await open_topic()
+    topic.append(record(1), "malformed")
+    foreign: list[list[tuple[str, bytes | None]]] = [
+        [],
+        [("reason", None)],
+        [("kind", b"\xff")],
+        [("set_aside_at", b"noon"), ("offset", b"one")],
+    ]
+    with written_raw(broker, f"{prefix}dead-letters") as write:
+        for headers in foreign:
+            write(headers)
+    assert [letter.record for letter in topic.read()] == [record(1)]
 
 
 async def test_where_texts_may_not_be_kept_only_place_and_reason_are(

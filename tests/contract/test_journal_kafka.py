@@ -20,16 +20,20 @@ from collector.kafka import consumer as kafka_consumer
 from collector.ports import SIGNALS, TELEMETRY, Consumer, Entry, Record
 from collector.telemetry import Metrics
 from tests.bench.load import bodies, spans_of
-from tests.kafka_broker import Broker, SmallBroker, a_broker
+from tests.kafka_broker import Broker, SmallBroker, a_broker, written_raw
 
 MIB = 1024 * 1024
 Open = Callable[..., Awaitable[KafkaJournal]]
 
 
 @pytest.fixture
-async def open_journal(broker: Broker) -> AsyncIterator[Open]:
+def prefix() -> str:
+    return f"{uuid4()}."
+
+
+@pytest.fixture
+async def open_journal(broker: Broker, prefix: str) -> AsyncIterator[Open]:
     opened: list[KafkaJournal] = []
-    prefix = f"{uuid4()}."
 
     async def open_it(
         to: Broker = broker, metrics: Metrics | None = None, **config: Any
@@ -176,6 +180,20 @@ async def test_a_full_reader_that_is_given_more_partitions_reads_on_in_those_it_
     await asyncio.sleep(1)
     found = await read(first, 2000)
     assert sorted(int(record.body) for record in found) == list(range(2000))
+
+
+async def test_what_others_wrote_into_a_topic_costs_no_record_of_ours(
+    open_journal: Open, broker: Broker, prefix: str
+) -> None:
+    journal = await open_journal()
+    entries = [Entry(SIGNALS, "signals", "k", b"%d" % n) for n in range(2)]
+    await journal.append(entries[:1])
+    with written_raw(broker, prefix + SIGNALS) as write:
+        for kind in (None, b"\xff", b"unheard of"):
+            write([("kind", kind)])
+    await journal.append(entries[1:])
+    found = await read(await journal.consumer(SIGNALS, "g"), 5)
+    assert sorted(record.body for record in found) == [b"0", b"1", b"x", b"x", b"x"]
 
 
 async def test_members_of_a_group_have_shares_that_add_up(open_journal: Open) -> None:
