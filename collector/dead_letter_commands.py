@@ -75,7 +75,7 @@ def replay(
     folder = resolved.config.data_dir
     with dead_letters_of(resolved) as kept:
         letters = {letter.letter_id: letter for letter in kept.read()}
-        wanted = letter_ids or list(letters)
+        wanted = list(dict.fromkeys(letter_ids or letters))
         if unknown := [letter_id for letter_id in wanted if letter_id not in letters]:
             raise UsageError([f"{unknown[0]}: no dead letter has this id; see dead-letters list"])
         endpoint = endpoint or announced_receiver(folder)
@@ -85,8 +85,7 @@ def replay(
             )
         chosen = [letters[letter_id] for letter_id in wanted]
         token = secret_of(token_env)
-        result = run_async(send_letters(chosen, endpoint, Console(stderr=True), token))
-        kept.remove(set(result["taken"]))
+        result = run_async(send_letters(chosen, endpoint, Console(stderr=True), kept.remove, token))
     if as_json:
         print_json(result)
     else:

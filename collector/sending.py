@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ _PATHS = {
     "signals": "/v1/signals",
 }
 _PATIENCE_SECONDS = 60
+_FORGET_SECONDS = 1.0
 _SHOWN_CHARACTERS = 200
 
 
@@ -85,9 +86,15 @@ async def send_letters(
     letters: Iterable[DeadLetter],
     endpoint: str,
     console: Console,
+    forget: Callable[[Collection[str]], None],
     token: SecretStr | None = None,
 ) -> dict[str, Any]:
     """Send dead letters to an agent once more. Takes `endpoint`, `console`, `token` as above.
+
+    Those it takes are forgotten soon, not in the end: it may be long until then, something may
+    break off, and one that fails again meanwhile may be set aside under the same id.
+
+    `forget` takes letters away by their ids; it is called in a thread.
 
     Returns:
         The ids of the letters that were taken, and one sentence for each that was not.
@@ -97,9 +104,29 @@ async def send_letters(
         TransientDependencyError: no agent took data in time.
     """
     check_address("--endpoint", endpoint)
-    headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
     taken: list[str] = []
     problems: list[str] = []
+    sending = asyncio.create_task(_send_each(letters, endpoint, console, token, taken, problems))
+    forgotten = 0
+    while forgotten < len(taken) or not sending.done():
+        await asyncio.wait([sending], timeout=_FORGET_SECONDS)
+        if fresh := taken[forgotten:]:
+            await asyncio.to_thread(forget, set(fresh))
+            forgotten += len(fresh)
+    await sending
+    return {"taken": taken, "problems": problems}
+
+
+async def _send_each(
+    letters: Iterable[DeadLetter],
+    endpoint: str,
+    console: Console,
+    token: SecretStr | None,
+    taken: list[str],
+    problems: list[str],
+) -> None:
+    """Send letter by letter; note the ids of those taken, and a sentence for each that was not."""
+    headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
     async with httpx.AsyncClient(
         base_url=endpoint, timeout=60, trust_env=False, headers=headers
     ) as client:
@@ -115,7 +142,6 @@ async def send_letters(
                 problems.append(f"{letter.letter_id}: {_refusal(refused[0])}")
             else:
                 taken.append(letter.letter_id)
-    return {"taken": taken, "problems": problems}
 
 
 def _bodies_of(letter: DeadLetter) -> list[tuple[str, bytes]]:

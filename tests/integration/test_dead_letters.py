@@ -5,26 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing
+from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from rich.console import Console
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from collector import otlp
+from collector import otlp, sending
 from collector.config import KafkaJournalConfig
+from collector.errors import TransientDependencyError
 from collector.journal.kafka import KafkaJournal
 from collector.model import LogRecord
-from collector.ports import DeadLetters, EntryKind, Position, Record
+from collector.ports import EntryKind, Position, Record
 from sinks.dead_letter_topic import DeadLetterTopic
-from sinks.dead_letters import DeadLetterFile
+from sinks.dead_letters import DeadLetter, DeadLetterFile
 from tests.bench.load import bodies
+from tests.fakes.serving import Served
 from tests.kafka_broker import Broker
 from tests.processes import AgentProcess
 
 MIB = 1024 * 1024
+Letters = DeadLetterFile | DeadLetterTopic
 
 
 def record(offset: int, kind: EntryKind, body: bytes) -> Record:
@@ -39,7 +49,7 @@ async def make_topics(kafka: KafkaJournalConfig) -> None:
 @pytest.fixture(params=["sqlite", "kafka"])
 def agent_and_letters(
     request: pytest.FixtureRequest, tmp_path: Path, broker: Broker
-) -> Iterator[tuple[AgentProcess, DeadLetters]]:
+) -> Iterator[tuple[AgentProcess, Letters]]:
     """An agent with each kind of journal, and the dead letters that belong to it."""
     config: dict[str, Any] = {"assembler": {"quiet_seconds": 0.2}}
     if request.param == "sqlite":
@@ -58,7 +68,7 @@ def agent_and_letters(
 
 
 def test_letters_are_listed_and_sent_again_and_only_those_taken_are_forgotten(
-    agent_and_letters: tuple[AgentProcess, DeadLetters],
+    agent_and_letters: tuple[AgentProcess, Letters],
 ) -> None:
     agent, letters = agent_and_letters
     one, two = bodies(2, 1)
@@ -97,8 +107,82 @@ def test_letters_are_listed_and_sent_again_and_only_those_taken_are_forgotten(
     assert [(row["kind"], row["offset"]) for row in left] == [("otlp_traces", 4), ("judge_task", 5)]
 
 
+async def test_letters_that_were_taken_are_forgotten_though_the_agent_goes_away(
+    agent_and_letters: tuple[AgentProcess, Letters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "_PATIENCE_SECONDS", 1)
+    _, letters = agent_and_letters
+    for offset, body in enumerate(bodies(3, 1)):
+        await asyncio.to_thread(letters.append, record(offset, "otlp_traces", body), "internal")
+    answers = [200, 200]
+
+    async def take(_: Request) -> Response:
+        return Response(status_code=answers.pop() if answers else 503)
+
+    with served(take) as agent, pytest.raises(TransientDependencyError, match="takes data"):
+        await replay(letters, agent.root)
+    assert offsets_of(await asyncio.to_thread(letters.read)) == [2]
+
+
+async def test_a_letter_that_fails_again_while_others_are_sent_is_kept(
+    agent_and_letters: tuple[AgentProcess, Letters],
+) -> None:
+    _, letters = agent_and_letters
+    first, second = [record(n, "otlp_traces", body) for n, body in enumerate(bodies(2, 1))]
+    for one in (first, second):
+        await asyncio.to_thread(letters.append, one, "internal")
+
+    def take(request: Request) -> Response:
+        """While the second is sent the first is forgotten, and fails once more."""
+        if next(calls) == 1:
+            deadline = time.monotonic() + 30
+            while 0 in offsets_of(letters.read()):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            letters.append(first, "internal")
+        return Response()
+
+    calls = count()
+    with served(take) as agent:
+        assert len((await replay(letters, agent.root))["taken"]) == 2
+    assert offsets_of(await asyncio.to_thread(letters.read)) == [0]
+
+
+def served(take: Callable[[Request], Response | Awaitable[Response]]) -> Served:
+    """Serve something that stands in for an agent."""
+    return Served(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])]))
+
+
+async def replay(letters: Letters, endpoint: str) -> dict[str, Any]:
+    kept = await asyncio.to_thread(lambda: list(letters.read()))
+    return await sending.send_letters(kept, endpoint, Console(file=StringIO()), letters.remove)
+
+
+def offsets_of(letters: Iterable[DeadLetter]) -> list[int]:
+    return [letter.record.position.offset for letter in letters]
+
+
+def test_an_id_that_is_given_twice_is_sent_once(
+    agent_and_letters: tuple[AgentProcess, Letters],
+) -> None:
+    agent, letters = agent_and_letters
+    (body,) = bodies(1, 1)
+    letters.append(record(1, "otlp_traces", body), "internal")
+    (row,) = json.loads(agent.run_command("dead-letters", "list", "--json").stdout)
+
+    def take(_: Request) -> Response:
+        return Response()
+
+    with served(take) as stand_in:
+        ids = (row["id"], row["id"])
+        replayed = agent.run_command(
+            "dead-letters", "replay", *ids, "--endpoint", stand_in.root, "--json"
+        )
+    assert json.loads(replayed.stdout)["taken"] == [row["id"]]
+
+
 def test_an_id_that_is_not_there_is_named(
-    agent_and_letters: tuple[AgentProcess, DeadLetters],
+    agent_and_letters: tuple[AgentProcess, Letters],
 ) -> None:
     agent, _ = agent_and_letters
     assert agent.run_command("dead-letters", "list").stdout == "no dead letters\n"
