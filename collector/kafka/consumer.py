@@ -26,6 +26,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from collector.errors import DependencyError, GroundwatchError, TransientDependencyError
 from collector.kafka.backlog import Backlog
 from collector.kafka.client import Brokers, positions_of
+from collector.kafka.mends import finish_joining, take_up_parked
 from collector.ports import LetGo, Record
 from collector.telemetry import RateLimitedLog
 from collector.timing import Clock
@@ -357,7 +358,8 @@ class KafkaConsumer:
         # First, since what a poll has given out is lost by an error after it. They may grow.
         partitions = len(self._client.partitions_for_topic(self.topic))
         self._partitions = max(self._partitions, partitions)
-        _take_up_parked(self._client)
+        take_up_parked(self._client)
+        finish_joining(self._client)
         found = self._client.poll(timeout_ms=_POLL_MS, max_records=_BUFFER_RECORDS // 2)
         records = [self._read(message) for messages in found.values() for message in messages]
         if records:
@@ -411,19 +413,6 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         """Tell the loop that it is too late to commit."""
         self._member.on_loop(self._member._lost, _numbers(lost))
-
-
-def _take_up_parked(client: Any) -> None:
-    """Have a partition read on that was paused with records half given out.
-
-    The client parks these and takes them up again only where nothing was read since: one that read
-    another partition to its end, which came while it was paused, never asks for the rest
-    (kafka-python 3.0.12, `Fetcher.fetched_records`). What is at its end is nothing. A version
-    without these fields is left alone.
-    """
-    fetcher: Any = getattr(client, "_fetcher", None)
-    if not getattr(fetcher, "_next_partition_records", True):
-        fetcher._next_partition_records = None
 
 
 def _numbers(places: Iterable[TopicPartition]) -> set[int]:
