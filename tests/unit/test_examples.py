@@ -104,7 +104,10 @@ def test_addresses_and_ports_agree(services: dict[str, Any], config: Config) -> 
     assert set(published(services["collector"])) == {
         port(protocol["endpoint"]) for protocol in collector.values()
     }
-    assert set(published(services["agent"])) == {port(config.listen.review)}
+    of_the_agent = published(services["agent"])
+    assert set(of_the_agent) == {port(config.listen.otlp_http), port(config.listen.review)}
+    signals = f"http://127.0.0.1:{of_the_agent[port(config.listen.otlp_http)]}/v1/signals"
+    assert signals in (EXAMPLES / "compose.yaml").read_text()
     (job,) = read(EXAMPLES / "prometheus.yaml")["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"agent:{port(config.listen.metrics)}"]}]
     broker = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
